@@ -1,0 +1,106 @@
+// The engine: initialize, forward, backward, step, as DeepSpeed's users know them.
+//
+//   zero_initialize(&options, &engine, &error);            all ranks
+//   for each micro-batch:
+//       zero_forward(engine, &batch, &loss, &error);        this rank's micro-batch
+//       zero_backward(engine, &error);
+//       zero_step(engine, &info, &error);                   acts at the accumulation boundary
+//   zero_destroy(engine);
+//
+// Threading: an engine belongs to one thread. Every function here is collective (all ranks of the communicator call it, in
+// the same order) unless it says otherwise. After an error other than ZERO_ERR_USAGE only zero_destroy may be called.
+#ifndef ZERO_ENGINE_H
+#define ZERO_ENGINE_H
+
+#include <zero/comm.h>
+#include <zero/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zero_engine zero_engine;
+
+typedef struct zero_options {
+    size_t struct_size;       // sizeof(zero_options)
+    const zero_model *model;  // outlives the engine
+    zero_comm *comm;          // outlives the engine
+    const char *config_path;  // a DeepSpeed JSON file, or NULL
+    const char *config_text;  // or its text, or NULL: all defaults
+    zero_shape shape;         // of a micro-batch; batch 0: from the configuration; larger ones are refused, eval may use smaller
+    int threads;              // OpenMP threads of this rank; 0: 1
+    uint64_t seed;            // of weights, dropout and data order
+    const char *backend;      // "cpu" or "ref"; NULL: cpu
+    int64_t total_steps;      // what "auto" in a schedule needs; 0: unknown
+    zero_logger logger;
+    int inference;            // 1: no gradients and no optimizer are reserved; only zero_evaluate and the readers of weights may be called
+} zero_options;
+
+typedef struct zero_step_info {
+    int64_t step;       // updates made so far
+    int updated;        // 0: inside an accumulation
+    double loss;        // mean over the micro-batches of the step, all ranks
+    double lr;          // used by this update
+    double grad_norm;   // of the unscaled gradient, before clipping
+    int skipped;        // the gradient was not finite: no state was changed
+    int64_t samples;    // of the step, all ranks
+} zero_step_info;
+
+#define ZERO_MEMORY_CATEGORIES(X) X(parameters) X(gradients) X(optimizer) X(activations) X(checkpoints) X(communication) X(workspace)
+typedef enum zero_memory_category {
+#define ZERO_MEMORY_ENUM(name) ZERO_MEM_##name,
+    ZERO_MEMORY_CATEGORIES(ZERO_MEMORY_ENUM)
+#undef ZERO_MEMORY_ENUM
+    ZERO_MEM_COUNT
+} zero_memory_category;
+
+typedef struct zero_memory { // bytes of this rank; a piece that all ranks map is counted at the owner of each shard
+    int64_t planned[ZERO_MEM_COUNT];
+    int64_t held[ZERO_MEM_COUNT];
+} zero_memory;
+
+#define ZERO_COMM_OPS(X) X(all_reduce) X(reduce_scatter) X(all_gather) X(broadcast) X(reduce) X(barrier) X(send) X(recv)
+typedef enum zero_comm_op {
+#define ZERO_COMM_ENUM(name) ZERO_COMM_##name,
+    ZERO_COMM_OPS(ZERO_COMM_ENUM)
+#undef ZERO_COMM_ENUM
+    ZERO_COMM_OP_COUNT
+} zero_comm_op;
+
+typedef struct zero_traffic { // of this rank since the engine was made
+    int64_t calls[ZERO_COMM_OP_COUNT];
+    int64_t bytes[ZERO_COMM_OP_COUNT]; // that this rank had to fetch from others: (N-1)/N of the operands; mapped pieces 0
+} zero_traffic;
+
+ZERO_API zero_status zero_initialize(const zero_options *options, zero_engine **out, zero_error *error);
+// Mean loss of this rank's micro-batch. batch: as the first and last unit expect it (GPT-2: tokens (B,T) int32, targets (B,T) int32).
+ZERO_API zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error);
+ZERO_API zero_status zero_backward(zero_engine *engine, zero_error *error);
+ZERO_API zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error);
+// Forward only, no dropout; a batch of at most the engine's shape. Between steps only.
+ZERO_API zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error);
+
+// The number g of the micro-batch that the next zero_forward on this rank takes, and the step it belongs to. Not collective.
+ZERO_API void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch);
+ZERO_API int64_t zero_accumulation(const zero_engine *engine);
+ZERO_API int64_t zero_parameter_count(const zero_engine *engine);
+ZERO_API void zero_memory_report(const zero_engine *engine, zero_memory *out);
+ZERO_API void zero_traffic_report(const zero_engine *engine, zero_traffic *out);
+
+// Copies one tensor of the model, whole, in fp32, to every rank. `elements` must be the tensor's size. Between steps only.
+ZERO_API zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error);
+// The accumulated gradient of the last completed zero_step (before clipping), likewise; for tests and for the curious.
+ZERO_API zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error);
+// Replaces a tensor; every rank passes the same values. Between steps only.
+ZERO_API zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error);
+
+// Writes or reads all parameters as one safetensors file, or, reading, Hugging Face shards beside it. Each rank reads its own ranges.
+ZERO_API zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error *error);
+ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error);
+
+ZERO_API void zero_destroy(zero_engine *engine); // not collective; NULL is allowed
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,154 @@
+// Whole jobs on top of the engine, as the program `zero` offers them: train, eval, generate, plan, bench, doctor, run.
+#ifndef ZERO_TOOLS_H
+#define ZERO_TOOLS_H
+
+#include <zero/engine.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum zero_event_kind {
+    ZERO_EVENT_START,  // after the plan, before the first step
+    ZERO_EVENT_STEP,
+    ZERO_EVENT_EVAL,
+    ZERO_EVENT_SAMPLE, // text
+    ZERO_EVENT_END
+} zero_event_kind;
+
+typedef struct zero_event { // fields that an event does not have are 0 or NULL
+    zero_event_kind kind;
+    int64_t step, total_steps;
+    double loss, previous_loss, lr, grad_norm; // EVAL: loss over the held-out text
+    double milliseconds, tokens_per_second, seconds_left;
+    int64_t tokens;      // of the step, all ranks
+    int is_best;         // EVAL: the best so far
+    int64_t print_every; // START: steps between lines that the configuration asks for; 0: the reader's choice
+    const char *text;
+} zero_event;
+
+// Rank 0 only. A non-zero answer cancels: all ranks end after this step with ZERO_ERR_CANCELLED.
+typedef int (*zero_progress)(void *user, const zero_event *event);
+
+typedef struct zero_override { // one flag that wins over the configuration file
+    const char *key;   // "zero_optimization.stage"
+    const char *value; // as JSON: "3", "\"AdamW\""
+    const char *flag;  // "--stage", for messages
+} zero_override;
+
+typedef struct zero_train_options {
+    size_t struct_size;
+    const char *new_spec;     // "gpt2:layers=4,..."; or
+    const char *model_dir;    // a Hugging Face directory
+    const char *const *data;  // (data_count) text files
+    int data_count;
+    const char *val;          // a file, "none", or NULL: the last tenth of the text
+    const char *tokenizer;    // "bytes", "chars"; NULL: bytes, or the one of model_dir
+    const char *out_dir;
+    const char *config_path;  // NULL: defaults
+    const zero_override *overrides;
+    int override_count;
+    int64_t seq;              // 0: the model's context
+    int64_t steps;            // 0: from epochs, or a finite default
+    double epochs;            // 0: not given
+    double lr;                // 0: the configuration's, or by model size
+    int64_t seed;             // -1: the configuration's "seed", or 1337
+    int64_t eval_every;       // 0: default; -1: never
+    int64_t sample_every;     // 0: never
+    int threads;              // 0: what this machine allows, divided by its ranks
+    const char *backend;      // NULL: cpu
+    int dry_run, strict, overwrite;
+    zero_logger logger;
+    zero_progress progress;
+    void *progress_user;
+} zero_train_options;
+
+// Collective over comm. See `zero train --help` and docs/ for what it writes into out_dir.
+ZERO_API zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_error *error);
+
+typedef struct zero_eval_options {
+    size_t struct_size;
+    const char *model_dir;
+    const char *data;
+    int64_t seq;        // 0: the model's context
+    int threads;
+    const char *backend;
+    zero_logger logger;
+} zero_eval_options;
+
+typedef struct zero_eval_result { double loss; int64_t windows, tokens, bytes; } zero_eval_result; // bytes: of the text those tokens cover
+
+// Mean cross-entropy in nats over windows i*seq, i < floor((n-1)/seq). Collective over comm (windows are shared out; the sum is exact).
+ZERO_API zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_eval_result *out, zero_error *error);
+
+typedef struct zero_generate_options {
+    size_t struct_size;
+    const char *model_dir;
+    const char *prompt;      // NULL or "": starts from a newline
+    int64_t tokens;          // to generate
+    double temperature;      // 0: greedy
+    int top_k;               // 0: off
+    double top_p;            // 1: off
+    uint64_t seed;
+    int threads;
+    const char *backend;
+    int (*emit)(void *user, const char *text, size_t length); // called as text comes, whole UTF-8 characters; non-zero stops
+    void *user;
+    zero_logger logger;
+} zero_generate_options;
+
+// One rank.
+ZERO_API zero_status zero_generate(const zero_generate_options *options, zero_error *error);
+
+typedef struct zero_plan_options {
+    size_t struct_size;
+    const char *new_spec, *model; // a SPEC, or a directory or config.json
+    double parameters;            // or only a count (7.5e9)
+    const char *config_path;
+    const zero_override *overrides;
+    int override_count;
+    int64_t seq;
+    int ranks;                    // 0 with memory > 0: "what do I need"
+    int64_t memory;               // bytes a rank, 0: not given
+    int json;
+    zero_logger logger;
+} zero_plan_options;
+
+// Writes the answer through `write` (text or JSON). Needs no communicator: plan/ is pure.
+ZERO_API zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
+
+typedef struct zero_bench_options {
+    size_t struct_size;
+    const char *what;  // "comm", "gemm"
+    int threads;
+    double seconds;    // for each figure, about
+    zero_logger logger;
+} zero_bench_options;
+// comm: collective, rank 0 writes.
+ZERO_API zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
+
+ZERO_API zero_status zero_doctor(void (*write)(void *user, const char *text), void *user, zero_error *error);
+
+typedef struct zero_run_options {
+    size_t struct_size;
+    int ranks;
+    const char *const *argv;  // NULL-terminated; argv[0] is looked up in PATH
+    const volatile int *stop; // a signal number once the caller wants the ranks to end; may be NULL
+    zero_logger logger;
+} zero_run_options;
+// Starts argv on `ranks` ranks of this machine and supervises them: if one fails, the others are ended within two seconds.
+// *exit_code: of the rank that failed first (128+n for a signal), else 0. The message names rank, cause and step.
+ZERO_API zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error *error);
+
+// Ranks of the job that a launcher (zero run, mpirun, srun, torchrun) describes in the environment; 0: there is none.
+ZERO_API zero_status zero_launched_ranks(int *ranks, zero_error *error);
+// Whether zero_run started this process: then it is the supervisor that reports what ends the job.
+ZERO_API int zero_supervised(void);
+
+// The markdown table of every configuration key and what becomes of it (docs/configuration.md is its output).
+ZERO_API zero_status zero_describe_configuration(void (*write)(void *user, const char *text), void *user, zero_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,12 @@
+// libzero: the Zero Redundancy Optimizer. Includes every public header.
+#ifndef ZERO_ZERO_H
+#define ZERO_ZERO_H
+
+#include <zero/comm.h>
+#include <zero/engine.h>
+#include <zero/gpt2.h>
+#include <zero/model.h>
+#include <zero/status.h>
+#include <zero/tools.h>
+
+#endif
