@@ -1,0 +1,28 @@
+// Small allocations (strings, tables, lists) outside the step. Large buffers come from memory/'s arenas, never from here.
+// Every room allocates through these, so that tests can make the Nth allocation fail.
+#ifndef ZR_BASE_ALLOC_H
+#define ZR_BASE_ALLOC_H
+
+#include "base/status.h"
+
+void *zr_alloc(size_t bytes, zero_error *error);  // zeroed; NULL and ZERO_ERR_MEMORY in error when there is none
+void *zr_realloc(void *old, size_t bytes, zero_error *error); // new bytes undefined; old stays valid on failure
+char *zr_strdup(const char *text, zero_error *error);
+char *zr_sprintf(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3); // a new string
+void zr_free(void *p); // NULL is allowed
+
+// Tests only: the nth allocation from now (1 = the next) fails, once; 0 switches off. Per thread.
+void zr_alloc_fail_at(int64_t nth);
+int64_t zr_alloc_count(void); // allocations of this thread so far
+
+typedef struct zr_buffer { // a growing byte string, kept 0-terminated; sticky error: check `failed` once at the end
+    char *data;
+    size_t length, capacity;
+    bool failed;
+} zr_buffer;
+
+void zr_buffer_append(zr_buffer *buffer, const void *bytes, size_t count);
+void zr_buffer_printf(zr_buffer *buffer, const char *format, ...) ZERO_PRINTF(2, 3);
+void zr_buffer_free(zr_buffer *buffer);
+
+#endif

@@ -1,0 +1,10 @@
+// What the control groups of this process allow, version 1 and 2. `root` is "" for this machine; tests give a made-up tree.
+#ifndef ZR_BASE_CGROUP_H
+#define ZR_BASE_CGROUP_H
+
+#include "base/status.h"
+
+double zr_cgroup_cpu_quota(const char *root);     // CPUs; INFINITY where there is no quota
+int64_t zr_cgroup_memory_left(const char *root);  // bytes that may still be taken; INT64_MAX where there is no limit
+
+#endif

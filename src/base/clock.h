@@ -1,0 +1,9 @@
+#ifndef ZR_BASE_CLOCK_H
+#define ZR_BASE_CLOCK_H
+
+#include "base/status.h"
+
+double zr_clock_seconds(void);              // monotonic
+void zr_sleep_seconds(double seconds);
+
+#endif

@@ -1,0 +1,135 @@
+// Directories: made with their parents, brought to the disk, removed with what is in them, locked for one run.
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEEPEST_DIRECTORY 64
+
+// One step of mkdir -p. The check of what is there comes second, so that two ranks may do this at once.
+static zero_status create_one(const char *path, zero_error *error)
+{
+    if (mkdir(path, 0777) == 0)
+        return ZERO_OK;
+    int reason = errno;
+    struct stat info;
+    if (stat(path, &info))
+        return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot create the directory \"%s\"", path);
+    if (!S_ISDIR(info.st_mode))
+        return zr_fail(error, ZERO_ERR_IO, "cannot create the directory \"%s\": there is something else of that name", path);
+    return ZERO_OK;
+}
+
+zero_status zr_directory_create(const char *path, zero_error *error)
+{
+    char *prefix = zr_strdup(path, error);
+    if (!prefix)
+        return ZERO_ERR_MEMORY;
+    zero_status status = ZERO_OK;
+    char *slash = prefix;
+    while (status == ZERO_OK && (slash = strchr(slash + (*slash != 0), '/'))) {
+        if (slash == prefix)
+            continue;
+        *slash = 0;
+        status = create_one(prefix, error);
+        *slash = '/';
+    }
+    if (status == ZERO_OK)
+        status = create_one(prefix, error);
+    zr_free(prefix);
+    return status;
+}
+
+zero_status zr_directory_sync(const char *path, zero_error *error)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open the directory \"%s\"", path);
+    int reason = fsync(fd) ? errno : 0;
+    close(fd);
+    if (reason && reason != EINVAL) // EINVAL: a file system that has nothing to bring to a disk
+        return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot bring the directory \"%s\" to the disk", path);
+    return ZERO_OK;
+}
+
+static int remove_content(int fd, int depth);
+
+// 0, or an errno. Links are removed, never followed.
+static int remove_entry(int parent, const char *name, int depth)
+{
+    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return errno;
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    int reason = remove_content(fd, depth + 1);
+    if (!reason && unlinkat(parent, name, AT_REMOVEDIR) && errno != ENOENT)
+        reason = errno;
+    return reason;
+}
+
+// Empties the directory, and closes fd.
+static int remove_content(int fd, int depth)
+{
+    DIR *directory = depth < DEEPEST_DIRECTORY ? fdopendir(fd) : NULL;
+    if (!directory) {
+        int reason = depth < DEEPEST_DIRECTORY ? errno : ELOOP;
+        close(fd);
+        return reason;
+    }
+    int reason = 0;
+    while (!reason) {
+        errno = 0;
+        struct dirent *entry = readdir(directory);
+        if (!entry) {
+            reason = errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            reason = remove_entry(fd, entry->d_name, depth);
+    }
+    closedir(directory);
+    return reason;
+}
+
+zero_status zr_directory_remove(const char *path, zero_error *error)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return ZERO_OK;
+    int reason = fd < 0 ? errno : remove_content(fd, 0);
+    if (!reason && rmdir(path) && errno != ENOENT)
+        reason = errno;
+    return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot remove the directory \"%s\"", path) : ZERO_OK;
+}
+
+zero_status zr_directory_lock(const char *path, int *fd, zero_error *error)
+{
+    char *name = zr_sprintf(error, "%s/.lock", path);
+    if (!name)
+        return ZERO_ERR_MEMORY;
+    zero_status status = ZERO_OK;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*fd < 0) {
+        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", name);
+    } else if (fcntl(*fd, F_OFD_SETLK, &lock)) {
+        if (errno == EAGAIN || errno == EACCES)
+            status = zr_fail(error, ZERO_ERR_USAGE,
+                             "another run is writing to \"%s\" (it holds %s): choose another directory, or wait", path, name);
+        else
+            status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot lock \"%s\"", name);
+        close(*fd);
+        *fd = -1;
+    }
+    zr_free(name);
+    return status;
+}

@@ -1,0 +1,118 @@
+// The exact accumulator: a sum of doubles without rounding (a small Kulisch accumulator), so without an order.
+//
+// Invariant: after every operation here each limb is below 2^52 in magnitude. So 1,024 accumulators may be added word by
+// word, as a communicator does, before any limb could overflow.
+#include "base/exact.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LIMB_BITS 32
+#define LIMB_MASK 0xffffffffll
+#define LIMB_SOFT_LIMIT ((int64_t)1 << 51)
+
+// Digits 0 ... 2^32-1 in all limbs but the last, which carries the sign. Does not change the value.
+static void normalise(zr_exact *sum)
+{
+    int64_t carry = 0;
+    for (int i = 0; i < ZR_EXACT_LIMBS - 1; i++) {
+        int64_t limb = sum->limb[i] + carry;
+        carry = limb >> LIMB_BITS;
+        sum->limb[i] = limb & LIMB_MASK;
+    }
+    sum->limb[ZR_EXACT_LIMBS - 1] += carry;
+}
+
+void zr_exact_zero(zr_exact *sum)
+{
+    memset(sum, 0, sizeof *sum);
+}
+
+// limb[at ... at+2] += (or -=) mantissa << shift, with mantissa < 2^53 and shift < 32
+static void add_shifted(int64_t *limb, uint64_t mantissa, int shift, int64_t sign)
+{
+    uint64_t low = (mantissa & LIMB_MASK) << shift;
+    uint64_t rest = low >> LIMB_BITS | (mantissa >> LIMB_BITS) << shift;
+    limb[0] += sign * (int64_t)(low & LIMB_MASK);
+    limb[1] += sign * (int64_t)(rest & LIMB_MASK);
+    limb[2] += sign * (int64_t)(rest >> LIMB_BITS);
+}
+
+static bool near_limit(int64_t limb)
+{
+    return limb > LIMB_SOFT_LIMIT || limb < -LIMB_SOFT_LIMIT;
+}
+
+void zr_exact_add(zr_exact *sum, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    int exponent = (int)(bits >> 52 & 0x7ff);
+    uint64_t mantissa = bits & (((uint64_t)1 << 52) - 1);
+    if (exponent == 0x7ff) {
+        sum->nonfinite++;
+        return;
+    }
+    if (exponent)
+        mantissa |= (uint64_t)1 << 52;
+    else
+        exponent = 1;
+    // value = mantissa * 2^(exponent - 1075)
+    int position = exponent - 1075 + ZR_EXACT_BIAS;
+    int64_t *limb = &sum->limb[position / LIMB_BITS];
+    add_shifted(limb, mantissa, position % LIMB_BITS, bits >> 63 ? -1 : 1);
+    if (near_limit(limb[0]) || near_limit(limb[1]) || near_limit(limb[2]))
+        normalise(sum);
+}
+
+void zr_exact_merge(zr_exact *sum, const zr_exact *other)
+{
+    zr_exact addend = *other;
+    normalise(&addend);
+    normalise(sum);
+    for (int i = 0; i < ZR_EXACT_LIMBS; i++)
+        sum->limb[i] += addend.limb[i];
+    sum->nonfinite += addend.nonfinite;
+}
+
+static bool make_positive(zr_exact *sum)
+{
+    normalise(sum);
+    if (sum->limb[ZR_EXACT_LIMBS - 1] >= 0)
+        return false;
+    for (int i = 0; i < ZR_EXACT_LIMBS; i++)
+        sum->limb[i] = -sum->limb[i];
+    normalise(sum);
+    return true;
+}
+
+// The 64 bits below `top` (the highest bit that is set, as a bit number of the whole), the last of them made 1 where
+// anything below is not 0: enough for one correct rounding.
+static uint64_t leading_bits(const zr_exact *sum, int top)
+{
+    uint64_t window = 0;
+    for (int bit = top; bit > top - 64; bit--) {
+        uint64_t set = bit < 0 ? 0 : (uint64_t)(sum->limb[bit / LIMB_BITS] >> bit % LIMB_BITS & 1);
+        window = window << 1 | set;
+    }
+    for (int bit = top - 64; bit >= 0; bit--)
+        window |= (uint64_t)(sum->limb[bit / LIMB_BITS] >> bit % LIMB_BITS & 1);
+    return window;
+}
+
+double zr_exact_value(const zr_exact *sum)
+{
+    if (sum->nonfinite)
+        return NAN;
+    zr_exact positive = *sum;
+    bool negative = make_positive(&positive);
+    int limb = ZR_EXACT_LIMBS - 1;
+    while (limb > 0 && !positive.limb[limb])
+        limb--;
+    if (!positive.limb[limb])
+        return 0.0;
+    int top = limb * LIMB_BITS + 63 - __builtin_clzll((uint64_t)positive.limb[limb]);
+    // Every addend is a multiple of 2^-1074: a subnormal result has at most 52 bits, so ldexp does not round again.
+    double value = ldexp((double)leading_bits(&positive, top), top - 63 - ZR_EXACT_BIAS);
+    return negative ? -value : value;
+}

@@ -1,0 +1,144 @@
+// Files: whole reads and positioned transfers that continue after every short one. Durable writes are in durable.c.
+#define _GNU_SOURCE
+#include "base/file.h"
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static zero_status open_for_reading(const char *path, int *fd, struct stat *info, zero_error *error)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0)
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", path);
+    zero_status status = ZERO_OK;
+    if (fstat(*fd, info))
+        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", path);
+    else if (S_ISDIR(info->st_mode))
+        status = zr_fail(error, ZERO_ERR_IO, "\"%s\" is a directory, where a file is needed", path);
+    if (status != ZERO_OK)
+        close(*fd);
+    return status;
+}
+
+static zero_status too_large(const char *path, size_t limit, const struct stat *info, zero_error *error)
+{
+    if (S_ISREG(info->st_mode))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, more than the %zu that are read here", path,
+                       (long long)info->st_size, limit);
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has more than the %zu bytes that are read here", path, limit);
+}
+
+// Reads to the end, whatever the size said: pipes and files in /proc say 0.
+static zero_status read_all(int fd, const char *path, size_t limit, const struct stat *info, zr_buffer *out, zero_error *error)
+{
+    char *chunk = zr_alloc(1 << 16, error);
+    if (!chunk)
+        return ZERO_ERR_MEMORY;
+    zero_status status = ZERO_OK;
+    while (status == ZERO_OK && !out->failed) {
+        ssize_t got = read(fd, chunk, 1 << 16);
+        if (got == 0)
+            break;
+        if (got < 0 && errno != EINTR)
+            status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read \"%s\"", path);
+        else if (got > 0 && (size_t)got > limit - out->length)
+            status = too_large(path, limit, info, error);
+        else if (got > 0)
+            zr_buffer_append(out, chunk, (size_t)got);
+    }
+    zr_free(chunk);
+    if (out->failed)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory to read \"%s\": %zu bytes so far", path, out->length);
+    return status;
+}
+
+zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *length, zero_error *error)
+{
+    int fd;
+    struct stat info;
+    ZERO_TRY(open_for_reading(path, &fd, &info, error));
+    zr_buffer buffer = {0};
+    zr_buffer_append(&buffer, "", 0); // an empty file is a string too
+    bool large = S_ISREG(info.st_mode) && (uint64_t)info.st_size > limit;
+    zero_status status = large ? too_large(path, limit, &info, error) : read_all(fd, path, limit, &info, &buffer, error);
+    close(fd);
+    if (status != ZERO_OK) {
+        zr_buffer_free(&buffer);
+        return status;
+    }
+    *data = buffer.data;
+    *length = buffer.length;
+    return ZERO_OK;
+}
+
+zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, const char *path, zero_error *error)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = pread(fd, (char *)data + done, bytes - done, offset + (int64_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read %zu bytes at %lld of \"%s\"", bytes,
+                                 (long long)offset, path);
+        if (got == 0)
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" ends at byte %lld, where %zu bytes from %lld are needed", path,
+                           (long long)offset + (long long)done, bytes, (long long)offset);
+        done += (size_t)got;
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offset, const char *path, zero_error *error)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t put = pwrite(fd, (const char *)data + done, bytes - done, offset + (int64_t)done);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return zr_fail_errno(error, ZERO_ERR_IO, put < 0 ? errno : ENOSPC, "cannot write %zu bytes at %lld of \"%s\"",
+                                 bytes, (long long)offset, path);
+        done += (size_t)put;
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error)
+{
+    int fd;
+    struct stat info;
+    *out = (zr_mapped_file){0};
+    ZERO_TRY(open_for_reading(path, &fd, &info, error));
+    zero_status status = ZERO_OK;
+    if (!S_ISREG(info.st_mode)) {
+        status = zr_fail(error, ZERO_ERR_IO, "\"%s\" is not a regular file, and cannot be mapped", path);
+    } else if (info.st_size > 0) {
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED)
+            status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot map the %lld bytes of \"%s\"",
+                                   (long long)info.st_size, path);
+        else
+            *out = (zr_mapped_file){.data = data, .length = (size_t)info.st_size};
+    }
+    close(fd);
+    return status;
+}
+
+void zr_file_unmap(zr_mapped_file *file)
+{
+    if (file->data)
+        munmap((void *)file->data, file->length);
+    *file = (zr_mapped_file){0};
+}
+
+bool zr_path_exists(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
+}

@@ -1,0 +1,34 @@
+// Files: durable or absent, and read with every short transfer continued.
+#ifndef ZR_BASE_FILE_H
+#define ZR_BASE_FILE_H
+
+#include "base/status.h"
+#include <stdio.h>
+
+// Whole file into a new 0-terminated buffer (zr_free); refuses directories and more than `limit` bytes, naming both.
+zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *length, zero_error *error);
+zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, const char *path, zero_error *error);
+zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offset, const char *path, zero_error *error);
+
+// Maps a regular file read-only. Empty files: data NULL, length 0.
+typedef struct zr_mapped_file { const char *data; size_t length; } zr_mapped_file;
+zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error);
+void zr_file_unmap(zr_mapped_file *file);
+
+// Durable write in the order: temporary name beside `path`, write, fsync, rename, fsync of the directory.
+typedef struct zr_durable { int fd; char *path, *temporary; } zr_durable;
+zero_status zr_durable_open(const char *path, zr_durable *out, zero_error *error);
+zero_status zr_durable_commit(zr_durable *file, zero_error *error); // closes; on failure the temporary is removed
+void zr_durable_discard(zr_durable *file);
+zero_status zr_file_write_durable(const char *path, const void *data, size_t length, zero_error *error);
+
+zero_status zr_directory_create(const char *path, zero_error *error); // with its parents; an existing one is fine
+zero_status zr_directory_sync(const char *path, zero_error *error);
+zero_status zr_directory_remove(const char *path, zero_error *error); // with what is in it; an absent one is fine
+bool zr_path_exists(const char *path);
+
+// Takes an advisory lock (open file description) on path/.lock, created if absent; *fd keeps it until closed.
+// ZERO_ERR_USAGE where another run holds it.
+zero_status zr_directory_lock(const char *path, int *fd, zero_error *error);
+
+#endif

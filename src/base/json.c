@@ -1,0 +1,167 @@
+// JSON in: a bounded pre-scan, then jansson with duplicates refused. Messages name file, line and column of the token.
+#include "base/json_scan.h"
+#include "base/file.h"
+
+#include <string.h>
+
+#define SHOWN 40 // bytes of the text that a message repeats
+
+static int shown(zr_json_token token)
+{
+    return (int)ZR_MIN(token.end - token.start, (size_t)SHOWN);
+}
+
+static bool word_is(const char *text, zr_json_token token, const char *word)
+{
+    size_t length = strlen(word);
+    return token.kind == ZR_JSON_WORD && token.end - token.start == length && !memcmp(text + token.start, word, length);
+}
+
+static void blank_out(char *text, size_t start, size_t end)
+{
+    for (size_t i = start; i < end; i++)
+        if (text[i] != '\n' && text[i] != '\r')
+            text[i] = ' ';
+}
+
+// hjson's liberties. `token` is a word or an unclosed string, `next` what follows it.
+static zero_status refuse_hjson(const char *text, const char *name, zr_json_token token, zr_json_token next, bool first,
+                                zero_error *error)
+{
+    const char *word = text + token.start;
+    if (token.kind == ZR_JSON_WORD && *word == '\'')
+        return zr_json_fail(error, name, text, token.start, "strings stand in double quotes (\"), not in single ones");
+    if (token.kind == ZR_JSON_WORD && next.mark == ':')
+        return zr_json_fail(error, name, text, token.start, "the key %.*s has no quotes: write \"%.*s\"", shown(token), word,
+                            shown(token), word);
+    if (first)
+        return zr_json_fail(error, name, text, token.start,
+                            "the file does not begin with {: the braces around everything are needed");
+    return ZERO_OK;
+}
+
+typedef struct blanking {
+    char *text;
+    const char *name;
+    zr_json_token before, last; // the last two tokens that are no comments
+} blanking;
+
+// Takes one token that is no comment; `next` is the one after it.
+static zero_status blank_token(blanking *state, zr_json_token token, zr_json_token next, zero_error *error)
+{
+    bool first = state->last.kind == ZR_JSON_END;
+    if (token.kind == ZR_JSON_WORD || (first && token.kind == ZR_JSON_STRING))
+        ZERO_TRY(refuse_hjson(state->text, state->name, token, next, first, error));
+    bool closing = token.mark == '}' || token.mark == ']';
+    bool after_value = !state->before.mark || state->before.mark == '}' || state->before.mark == ']';
+    if (closing && state->last.mark == ',' && after_value)
+        blank_out(state->text, state->last.start, state->last.end);
+    state->before = state->last;
+    state->last = token;
+    return ZERO_OK;
+}
+
+static zr_json_token next_blanked(zr_json_scan *scan, char *text, const char *name, zero_status *status, zero_error *error)
+{
+    zr_json_token token = zr_json_next(scan);
+    while (token.kind == ZR_JSON_COMMENT && token.closed) {
+        blank_out(text, token.start, token.end);
+        token = zr_json_next(scan);
+    }
+    if (token.kind == ZR_JSON_COMMENT)
+        *status = zr_json_fail(error, name, text, token.start, "the comment that begins here with /* is never closed");
+    return token;
+}
+
+zero_status zr_json_blank(char *text, size_t length, const char *name, zero_error *error)
+{
+    if (length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) // the byte order mark that some editors write
+        blank_out(text, 0, 3);
+    zr_json_scan scan = {.text = text, .length = length, .comments = true};
+    blanking state = {.text = text, .name = name};
+    zero_status status = ZERO_OK;
+    zr_json_token token = next_blanked(&scan, text, name, &status, error);
+    while (status == ZERO_OK && token.kind != ZR_JSON_END) {
+        zr_json_token next = next_blanked(&scan, text, name, &status, error);
+        if (status == ZERO_OK)
+            status = blank_token(&state, token, next, error);
+        token = next;
+    }
+    return status;
+}
+
+static zero_status check_word(const char *text, const char *name, zr_json_token token, zero_error *error)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    for (int i = 0; i < ZR_COUNT(words); i++)
+        if (word_is(text, token, words[i]))
+            return ZERO_OK;
+    const char *word = text + token.start;
+    static const char *const numbers[] = {"NaN", "nan", "Infinity", "-Infinity", "inf", "-inf", "-NaN"};
+    for (int i = 0; i < ZR_COUNT(numbers); i++)
+        if (word_is(text, token, numbers[i]))
+            return zr_json_fail(error, name, text, token.start, "%s is not a number in JSON", numbers[i]);
+    if (*word == '-' || (*word >= '0' && *word <= '9'))
+        return ZERO_OK; // a number, or jansson says what is wrong with it
+    return zr_json_fail(error, name, text, token.start,
+                        "%.*s is no value: a string stands in double quotes; true, false and null are spelt so",
+                        shown(token), word);
+}
+
+// Depth, and words that are no values, before jansson recurses into the text.
+static zero_status pre_scan(const char *text, size_t length, const char *name, zero_error *error)
+{
+    zr_json_scan scan = {.text = text, .length = length};
+    int depth = 0;
+    for (zr_json_token token; (token = zr_json_next(&scan)).kind != ZR_JSON_END;) {
+        depth += token.mark == '{' || token.mark == '[';
+        depth -= token.mark == '}' || token.mark == ']';
+        if (depth > ZR_JSON_MAX_DEPTH)
+            return zr_json_fail(error, name, text, token.start, "nested deeper than %d levels", ZR_JSON_MAX_DEPTH);
+        if (token.kind == ZR_JSON_WORD)
+            ZERO_TRY(check_word(text, name, token, error));
+    }
+    return ZERO_OK;
+}
+
+// jansson says where it stopped reading: the token that ends there is the one it means.
+static zr_json_token token_ending_at(const char *text, size_t length, size_t position)
+{
+    zr_json_scan scan = {.text = text, .length = length};
+    zr_json_token token = zr_json_next(&scan);
+    while (token.kind != ZR_JSON_END && token.end < position)
+        token = zr_json_next(&scan);
+    return token;
+}
+
+static zero_status describe(const char *text, size_t length, const char *name, const json_error_t *why, zero_error *error)
+{
+    if (json_error_code(why) == json_error_out_of_memory)
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory to parse %zu bytes", name, length);
+    size_t position = why->position < 0 ? 0 : (size_t)why->position;
+    zr_json_token token = token_ending_at(text, length, position);
+    if (json_error_code(why) == json_error_duplicate_key)
+        return zr_json_fail(error, name, text, token.start, "the key %.*s is given twice", shown(token), text + token.start);
+    size_t offset = json_error_code(why) == json_error_premature_end_of_input ? length : token.start;
+    return zr_json_fail(error, name, text, offset, "%s", why->text);
+}
+
+zero_status zr_json_parse(const char *text, size_t length, const char *name, json_t **out, zero_error *error)
+{
+    *out = NULL;
+    ZERO_TRY(pre_scan(text, length, name, error));
+    json_error_t why = {.line = 0};
+    *out = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
+    return *out ? ZERO_OK : describe(text, length, name, &why, error);
+}
+
+zero_status zr_json_load(const char *path, size_t limit, json_t **out, zero_error *error)
+{
+    char *text;
+    size_t length;
+    *out = NULL;
+    ZERO_TRY(zr_file_read(path, limit, &text, &length, error));
+    zero_status status = zr_json_parse(text, length, path, out, error);
+    zr_free(text);
+    return status;
+}

@@ -1,0 +1,107 @@
+// Status names and the one way a message gets into an error object. Called by every room.
+#define _GNU_SOURCE
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct status_row {
+    const char *name, *text;
+    int exit_code;
+} status_row;
+
+static const status_row statuses[] = {
+#define STATUS_ROW(id, code, meaning) [ZERO_##id] = {.name = #id, .text = meaning, .exit_code = code},
+    ZERO_STATUS_LIST(STATUS_ROW)
+#undef STATUS_ROW
+};
+
+static const status_row *find_status(zero_status status)
+{
+    bool known = (int)status >= 0 && (int)status < ZR_COUNT(statuses);
+    return &statuses[known ? status : ZERO_ERR_INTERNAL];
+}
+
+const char *zero_status_name(zero_status status)
+{
+    return find_status(status)->name;
+}
+
+const char *zero_status_text(zero_status status)
+{
+    return find_status(status)->text;
+}
+
+int zero_status_exit_code(zero_status status)
+{
+    return find_status(status)->exit_code;
+}
+
+const char *zero_version(void)
+{
+    return ZERO_VERSION;
+}
+
+// Cuts a message that is too long, but not inside a UTF-8 sequence.
+static zero_status set_message(zero_error *error, zero_status status, const char *message)
+{
+    if (!error)
+        return status;
+    size_t length = strlen(message);
+    if (length >= sizeof error->message) {
+        length = sizeof error->message - 1;
+        while (length > 0 && ((unsigned char)message[length] & 0xc0) == 0x80)
+            length--;
+    }
+    error->status = status;
+    memcpy(error->message, message, length);
+    error->message[length] = 0;
+    return status;
+}
+
+zero_status zr_fail(zero_error *error, zero_status status, const char *format, ...)
+{
+    char message[2 * ZERO_MESSAGE_BYTES]; // apart from error->message, which may be among the arguments
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return set_message(error, status, message);
+}
+
+zero_status zr_fail_errno(zero_error *error, zero_status status, int errnum, const char *format, ...)
+{
+    char what[ZERO_MESSAGE_BYTES], message[ZERO_MESSAGE_BYTES + 256], reason[128];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    snprintf(message, sizeof message, "%s: %s", what, strerror_r(errnum, reason, sizeof reason));
+    return set_message(error, status, message);
+}
+
+void zr_error_prefix(zero_error *error, const char *format, ...)
+{
+    if (!error)
+        return;
+    char prefix[ZERO_MESSAGE_BYTES], message[2 * ZERO_MESSAGE_BYTES + 2];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(prefix, sizeof prefix, format, arguments);
+    va_end(arguments);
+    snprintf(message, sizeof message, "%s: %s", prefix, error->message);
+    set_message(error, error->status, message);
+}
+
+void zr_log(const zero_logger *logger, zero_log_level level, const char *format, ...)
+{
+    if (!logger || !logger->write)
+        return;
+    char message[2 * ZERO_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    logger->write(logger->user, level, message);
+}

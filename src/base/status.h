@@ -1,0 +1,32 @@
+// How every room reports failure: ZERO_TRY forwards, `goto undo_thing` unwinds, zr_fail describes once.
+#ifndef ZR_BASE_STATUS_H
+#define ZR_BASE_STATUS_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <zero/status.h>
+
+#define ZERO_TRY(call)                                   \
+    do {                                                 \
+        zero_status zero_try_status_ = (call);           \
+        if (zero_try_status_ != ZERO_OK)                 \
+            return zero_try_status_;                     \
+    } while (0)
+
+// Writes status and message into `error` (which may be NULL) and returns the status: `return zr_fail(error, ZERO_ERR_IO, "...")`.
+zero_status zr_fail(zero_error *error, zero_status status, const char *format, ...) ZERO_PRINTF(3, 4);
+
+// As zr_fail, and appends ": " and the text of `errnum`.
+zero_status zr_fail_errno(zero_error *error, zero_status status, int errnum, const char *format, ...) ZERO_PRINTF(4, 5);
+
+// Puts "context: " before a message that is already there.
+void zr_error_prefix(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3);
+
+void zr_log(const zero_logger *logger, zero_log_level level, const char *format, ...) ZERO_PRINTF(3, 4); // logger may be NULL
+
+#define ZR_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define ZR_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define ZR_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define ZR_ROUND_UP(x, to) (((x) + (to)-1) / (to) * (to))
+
+#endif

@@ -1,0 +1,15 @@
+// Threads for I/O and communication only (kernels use OpenMP): a FIFO of jobs served by a fixed number of threads.
+#ifndef ZR_BASE_THREAD_H
+#define ZR_BASE_THREAD_H
+
+#include "base/status.h"
+
+typedef struct zr_workers zr_workers;
+typedef void (*zr_job)(void *argument);
+
+zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_error *error);
+zero_status zr_workers_submit(zr_workers *workers, zr_job job, void *argument, zero_error *error); // waits while the queue is full
+void zr_workers_drain(zr_workers *workers);   // returns when all submitted jobs have ended
+void zr_workers_destroy(zr_workers *workers); // drains first
+
+#endif

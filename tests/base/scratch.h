@@ -1,0 +1,60 @@
+// A directory of a test's own, removed with what is in it.
+#ifndef TESTS_BASE_SCRATCH_H
+#define TESTS_BASE_SCRATCH_H
+
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "base/file.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct scratch {
+    char directory[256];
+    char path[512]; // what scratch_path returned last
+} scratch;
+
+static inline int scratch_open(void **state)
+{
+    scratch *made = calloc(1, sizeof *made);
+    const char *parent = getenv("TMPDIR");
+    snprintf(made->directory, sizeof made->directory, "%s/zero-test-XXXXXX", parent ? parent : "/tmp");
+    *state = made;
+    return mkdtemp(made->directory) ? 0 : -1;
+}
+
+static inline int scratch_close(void **state)
+{
+    scratch *made = *state;
+    zero_status status = zr_directory_remove(made->directory, NULL);
+    free(made);
+    return status == ZERO_OK ? 0 : -1;
+}
+
+static inline const char *scratch_path(scratch *made, const char *name)
+{
+    snprintf(made->path, sizeof made->path, "%s/%s", made->directory, name);
+    return made->path;
+}
+
+static inline void scratch_write(scratch *made, const char *name, const char *text)
+{
+    FILE *file = fopen(scratch_path(made, name), "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    assert_int_equal(fclose(file), 0);
+}
+
+#define assert_contains(text, part)                                              \
+    do {                                                                         \
+        if (!strstr(text, part))                                                 \
+            fail_msg("\"%s\" does not contain \"%s\"", text, part);              \
+    } while (0)
+
+#endif

@@ -1,0 +1,152 @@
+// Whole reads, positioned transfers, mapping: what is right, and one clear error for what is not.
+#include "scratch.h"
+
+#include "base/alloc.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void whole_files_are_read(void **state)
+{
+    scratch *dir = *state;
+    char *data;
+    size_t length;
+    scratch_write(dir, "a", "some text");
+    assert_int_equal(zr_file_read(scratch_path(dir, "a"), 9, &data, &length, NULL), ZERO_OK);
+    assert_int_equal(length, 9);
+    assert_string_equal(data, "some text");
+    zr_free(data);
+    scratch_write(dir, "empty", "");
+    assert_int_equal(zr_file_read(scratch_path(dir, "empty"), 0, &data, &length, NULL), ZERO_OK);
+    assert_int_equal(length, 0);
+    assert_string_equal(data, "");
+    zr_free(data);
+    assert_int_equal(zr_file_read("/proc/self/status", 1 << 20, &data, &length, NULL), ZERO_OK); // its size says 0
+    assert_contains(data, "Pid:");
+    zr_free(data);
+}
+
+static void large_files_come_whole(void **state)
+{
+    scratch *dir = *state;
+    enum { N = 300000 };
+    char *text = malloc(N + 1), *data;
+    size_t length;
+    for (int i = 0; i < N; i++)
+        text[i] = (char)('a' + i % 23);
+    text[N] = 0;
+    scratch_write(dir, "large", text);
+    assert_int_equal(zr_file_read(scratch_path(dir, "large"), N, &data, &length, NULL), ZERO_OK);
+    assert_int_equal(length, N);
+    assert_string_equal(data, text);
+    zr_free(data);
+    free(text);
+}
+
+static void assert_read_fails(const char *path, size_t limit, zero_status status, const char *words)
+{
+    zero_error error = {0};
+    char *data;
+    size_t length;
+    assert_int_equal(zr_file_read(path, limit, &data, &length, &error), status);
+    assert_contains(error.message, path);
+    assert_contains(error.message, words);
+}
+
+static void what_cannot_be_read_is_named(void **state)
+{
+    scratch *dir = *state;
+    assert_read_fails(scratch_path(dir, "absent"), 10, ZERO_ERR_IO, "No such file");
+    assert_read_fails(dir->directory, 10, ZERO_ERR_IO, "is a directory");
+    scratch_write(dir, "ten", "0123456789");
+    assert_read_fails(scratch_path(dir, "ten"), 9, ZERO_ERR_DATA, "has 10 bytes, more than the 9");
+    assert_read_fails("/dev/zero", 1000, ZERO_ERR_DATA, "more than the 1000");
+    assert_read_fails("/dev/zero", 100000, ZERO_ERR_DATA, "more than the 100000"); // passed by the second transfer only
+    assert_int_equal(truncate(scratch_path(dir, "ten"), (off_t)1 << 40), 0); // 1 TiB, sparse: refused before it is read
+    assert_read_fails(dir->path, 1 << 20, ZERO_ERR_DATA, "1099511627776");
+}
+
+static void positioned_transfers(void **state)
+{
+    scratch *dir = *state;
+    zero_error error = {0};
+    char got[8] = {0};
+    const char *path = scratch_path(dir, "p");
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(zr_file_pwrite(fd, "abcdef", 6, 10, path, &error), ZERO_OK);
+    assert_int_equal(zr_file_pread(fd, got, 3, 12, path, &error), ZERO_OK);
+    assert_string_equal(got, "cde");
+    assert_int_equal(zr_file_pread(fd, got, 0, 1000, path, &error), ZERO_OK);
+    assert_int_equal(zr_file_pread(fd, got, 4, 14, path, &error), ZERO_ERR_DATA);
+    assert_contains(error.message, "ends at byte 16");
+    assert_contains(error.message, path);
+    close(fd);
+    assert_int_equal(zr_file_pread(fd, got, 1, 0, path, &error), ZERO_ERR_IO);
+}
+
+static void a_full_disk_is_an_error(void **state)
+{
+    zero_error error = {0};
+    int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        print_message("SKIPPED: no /dev/full here\n");
+        skip();
+    }
+    assert_int_equal(zr_file_pwrite(fd, "abc", 3, 0, "/dev/full", &error), ZERO_ERR_IO);
+    assert_contains(error.message, "No space left");
+    close(fd);
+}
+
+static void files_are_mapped(void **state)
+{
+    scratch *dir = *state;
+    zero_error error = {0};
+    zr_mapped_file file;
+    scratch_write(dir, "m", "mapped");
+    assert_int_equal(zr_file_map(scratch_path(dir, "m"), &file, NULL), ZERO_OK);
+    assert_int_equal(file.length, 6);
+    assert_memory_equal(file.data, "mapped", 6);
+    zr_file_unmap(&file);
+    assert_null(file.data);
+    zr_file_unmap(&file);
+    scratch_write(dir, "none", "");
+    assert_int_equal(zr_file_map(scratch_path(dir, "none"), &file, NULL), ZERO_OK);
+    assert_null(file.data);
+    assert_int_equal(file.length, 0);
+    assert_int_equal(zr_file_map(dir->directory, &file, &error), ZERO_ERR_IO);
+    assert_contains(error.message, "is a directory");
+    assert_int_equal(zr_file_map("/dev/null", &file, &error), ZERO_ERR_IO);
+    assert_contains(error.message, "not a regular file");
+}
+
+static void every_failing_allocation_is_reported(void **state)
+{
+    scratch *dir = *state;
+    scratch_write(dir, "t", "text");
+    int64_t nth = 1;
+    for (; nth < 100; nth++) {
+        char *data = NULL;
+        size_t length;
+        zr_alloc_fail_at(nth);
+        zero_status status = zr_file_read(dir->path, 100, &data, &length, NULL);
+        zr_alloc_fail_at(0);
+        if (status == ZERO_OK) {
+            assert_string_equal(data, "text");
+            zr_free(data);
+            break;
+        }
+        assert_int_equal(status, ZERO_ERR_MEMORY);
+    }
+    assert_in_range(nth, 2, 99);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
+    const struct CMUnitTest tests[] = {
+        CASE(whole_files_are_read),     CASE(large_files_come_whole), CASE(what_cannot_be_read_is_named),
+        CASE(positioned_transfers),     CASE(a_full_disk_is_an_error), CASE(files_are_mapped),
+        CASE(every_failing_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
