@@ -1,0 +1,112 @@
+// Arenas: anonymous memory that is there, page by page, before the first step needs it.
+//
+// Invariant: base[0..bytes) is backed by memory; the ledger holds exactly `bytes` from create to destroy. An empty arena
+// maps one page that nobody counts, so that taking 0 bytes of it is no failure.
+#define _GNU_SOURCE
+#include "memory/arena.h"
+#include "base/cpu.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static zero_status refuse(zr_arena *arena, int reason, zero_error *error)
+{
+    return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot reserve %zu bytes of %s memory for %s", arena->bytes,
+                         zr_memory_kind_name(arena->kind), zr_memory_category_name(arena->category));
+}
+
+// Asks before the kernel overcommits: later its answer would be to kill the process.
+static zero_status check_available(const zr_arena *arena, zero_error *error)
+{
+    char reason[64];
+    int64_t available = zr_memory_available(reason, sizeof reason);
+    if (arena->bytes <= (uint64_t)available)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_MEMORY, "cannot reserve %zu bytes of %s memory for %s: %lld bytes are left (%s)",
+                   arena->bytes, zr_memory_kind_name(arena->kind), zr_memory_category_name(arena->category),
+                   (long long)available, reason);
+}
+
+// 0, or an errno. Kernels before 5.14 do not know the advice: there every page is written to.
+static int touch(char *base, size_t bytes)
+{
+    int failed;
+    do
+        failed = madvise(base, bytes, MADV_POPULATE_WRITE);
+    while (failed && errno == EINTR);
+    if (!failed)
+        return 0;
+    if (errno != EINVAL)
+        return errno;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < bytes; i += page)
+        ((volatile char *)base)[i] = 0;
+    return 0;
+}
+
+static size_t mapped_bytes(const zr_arena *arena)
+{
+    return ZR_MAX(arena->bytes, (size_t)1);
+}
+
+static zero_status map(zr_arena *arena, zero_error *error)
+{
+    void *base = mmap(NULL, mapped_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return refuse(arena, errno, error);
+    if (arena->bytes >= HUGE_PAGE)
+        (void)madvise(base, arena->bytes, MADV_HUGEPAGE); // kernels without huge pages refuse; nothing depends on them
+    int reason = touch(base, mapped_bytes(arena));
+    if (reason) {
+        munmap(base, mapped_bytes(arena));
+        return refuse(arena, reason, error);
+    }
+    arena->base = base;
+    return ZERO_OK;
+}
+
+zero_status zr_arena_create(zr_ledger *ledger, zr_memory_kind kind, zero_memory_category category, size_t bytes, zr_arena *out,
+                            zero_error *error)
+{
+    *out = (zr_arena){0};
+    zr_arena arena = {.bytes = bytes, .kind = kind, .category = category, .ledger = ledger};
+    ZERO_TRY(check_available(&arena, error));
+    ZERO_TRY(map(&arena, error));
+    zr_ledger_hold(ledger, category, (int64_t)bytes);
+    *out = arena;
+    return ZERO_OK;
+}
+
+void *zr_arena_take(zr_arena *arena, size_t bytes)
+{
+    size_t start = ZR_ROUND_UP(arena->used, ZR_ALIGN);
+    bool fits = start <= arena->bytes && bytes <= arena->bytes - start;
+    assert(fits);
+    if (!fits)
+        return NULL;
+    arena->used = start + bytes;
+    return arena->base + start;
+}
+
+void zr_arena_reset(zr_arena *arena)
+{
+    arena->used = 0;
+}
+
+void zr_arena_destroy(zr_arena *arena)
+{
+    if (arena->base)
+        munmap(arena->base, mapped_bytes(arena));
+    if (arena->ledger)
+        zr_ledger_hold(arena->ledger, arena->category, -(int64_t)arena->bytes);
+    *arena = (zr_arena){0};
+}
