@@ -1,0 +1,92 @@
+// The configuration: a DeepSpeed JSON file, the flags, the facts of the run, and the plain numbers that follow.
+//
+//   parse or load -> override (each flag) -> defaults_apply (the program's defaults) -> resolve -> read the fields
+//
+// Until resolve has returned ZERO_OK only the settings mean anything; afterwards the fields do. Everything is refused or
+// reported here: a later stage never meets a value that is out of range. Called by api/; nothing here is collective, and
+// every rank that does it with the same text, flags and facts gets the same fields.
+#ifndef ZR_CONFIG_CONFIG_H
+#define ZR_CONFIG_CONFIG_H
+
+#include "config/keys.h"
+#include "config/optimizer_spec.h"
+#include "config/schedule.h"
+
+#define ZR_CONFIG_MAX_BYTES ((size_t)64 << 20)
+
+typedef enum zr_origin {
+    ZR_FROM_DEFAULT, // DeepSpeed's default: nobody said anything
+    ZR_FROM_FILE,
+    ZR_FROM_FLAG,
+    ZR_FROM_AUTO,    // "auto" in the file, resolved from the facts or our default
+    ZR_FROM_PROGRAM, // the program's own default, or the batch arithmetic
+} zr_origin;
+
+typedef struct zr_setting { // one for each row of the key table
+    json_t *value;          // normal form; NULL: not said
+    zr_origin origin;
+    const zr_key *spelled;  // the deprecated row it was written as, or NULL
+    char *flag;             // "--stage" where origin is ZR_FROM_FLAG
+    int line, column;       // in the file; 0: not from there
+} zr_setting;
+
+typedef struct zr_config {
+    char *name;           // of the file, for messages
+    zr_setting *settings; // (zr_key_count())
+    int ranks;            // data-parallel
+
+    int64_t stage;                                // 0..3
+    int64_t train_batch, micro_batch, accumulation; // samples: train = micro x accumulation x ranks
+    double clipping;                              // largest gradient norm; 0: off
+    bool prescale;                                // divide by the ranks before the sum instead of after it
+    double predivide;                             // gradients / predivide, sum, x predivide / ranks
+    int64_t reduce_bucket;                        // elements sealed but not yet reduced, at most
+    int64_t steps_per_print;                      // 0: the program's choice
+    int64_t seed;                                 // of weights, dropout and data order
+    zr_optimizer_spec optimizer;
+    zr_schedule schedule;
+
+    bool adam_w_mode; // as given; optimizer.kind already tells
+} zr_config;
+
+typedef struct zr_config_facts { // what the file cannot know
+    int ranks;
+    int64_t micro_batch;  // where neither file nor flags settle it; 0: then an error
+    int64_t total_steps;  // updates of the whole run; 0: unknown
+    int64_t warmup_steps; // of "auto" and of the program's schedule; 0: a twentieth of total_steps
+    int64_t hidden;       // width of the model, for "auto" bucket sizes; 0: DeepSpeed's default
+    double lr;            // the program's learning rate for this model; 0: the optimizer's own default
+} zr_config_facts;
+
+// text[0..length): JSON with comments and trailing commas; NULL: an empty configuration. `name` stands in messages.
+// ZERO_ERR_CONFIG with name:line:column for what cannot be read: syntax, unknown or repeated keys, types, ranges.
+zero_status zr_config_parse(const char *text, size_t length, const char *name, zr_config **out, zero_error *error);
+// The same for a file of at most ZR_CONFIG_MAX_BYTES.
+zero_status zr_config_load(const char *path, zr_config **out, zero_error *error);
+void zr_config_destroy(zr_config *config); // NULL is allowed
+
+// A flag wins over the file and says so (logger); strict: ZERO_ERR_USAGE instead where they differ. `key` is a path of
+// the key table, `value` as written on the command line, `flag` its name ("--stage").
+zero_status zr_config_override(zr_config *config, const char *key, const char *value, const char *flag, bool strict,
+                               const zero_logger *logger, zero_error *error);
+
+// Fills and prints the program's defaults where neither file nor flags name an optimizer (AdamW 0.9/0.95, eps 1e-8,
+// decay 0.1, lr from the facts), a schedule (warm-up and cosine to a tenth; only where no optimizer is named in the file
+// either, as a DeepSpeed file that names one without a schedule means a constant rate) and clipping (1.0).
+zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
+                                     zero_error *error);
+
+// Refuses what is not built, resolves "auto" (printing which), the batch arithmetic, optimizer and schedule, fills the
+// fields and prints one warning for each reason why keys have no effect. Once per config.
+zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
+                              zero_error *error);
+
+// The resolved configuration as JSON that parses and resolves to the same. Check out->failed.
+void zr_config_write(const zr_config *config, zr_buffer *out);
+// The key table as markdown, for docs/configuration.md. Check out->failed.
+void zr_config_document(zr_buffer *out);
+
+// NULL where the table has no such key.
+const zr_setting *zr_config_setting(const zr_config *config, const char *path);
+
+#endif

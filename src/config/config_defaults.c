@@ -1,0 +1,263 @@
+// What nobody said: "auto", the defaults of the chosen optimizer and schedule, and the program's own defaults.
+//
+// A rule below stands for a key whose "auto", absence or null depends on other settings or on the facts of the run;
+// every other key takes its row's default. Rows are settled in the table's order: the optimizer before the schedule.
+#include "config/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LR "optimizer.params.lr"
+#define BETAS "optimizer.params.betas"
+#define EPS "optimizer.params.eps"
+#define DECAY "optimizer.params.weight_decay"
+#define S "scheduler.params."
+
+typedef json_t *(*make_value)(const zr_config *config, const zr_config_facts *facts); // json_null: cannot be told
+
+typedef struct value_rule {
+    const char *path;
+    make_value of_auto, of_absent, of_null; // NULL: the row's default; for null: null itself
+} value_rule;
+
+static const zr_optimizer_spec *standard_of(const zr_config *config)
+{
+    return &zr_optimizer_traits_of(config->optimizer.kind)->standard;
+}
+
+static bool is_adam(const zr_config *config)
+{
+    return config->optimizer.kind == ZR_OPTIMIZER_ADAMW || config->optimizer.kind == ZR_OPTIMIZER_ADAM_L2;
+}
+
+static json_t *kind_lr(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_real(standard_of(config)->lr);
+}
+
+static json_t *auto_lr(const zr_config *config, const zr_config_facts *facts)
+{
+    return is_adam(config) && facts->lr > 0 ? json_real(facts->lr) : kind_lr(config, facts);
+}
+
+static json_t *kind_betas(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_pack("[ff]", standard_of(config)->beta1, standard_of(config)->beta2);
+}
+
+static json_t *auto_betas(const zr_config *config, const zr_config_facts *facts)
+{
+    return is_adam(config) ? json_pack("[ff]", 0.9, 0.95) : kind_betas(config, facts);
+}
+
+static json_t *kind_eps(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_real(standard_of(config)->eps);
+}
+
+static json_t *auto_decay(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_real(is_adam(config) ? 0.1 : 0);
+}
+
+static json_t *auto_bucket(const zr_config *config, const zr_config_facts *facts)
+{
+    int64_t elements;
+    if (facts->hidden < 1 || __builtin_mul_overflow(facts->hidden, facts->hidden, &elements))
+        return zr_key_standard(zr_key_at(zr_key_find("zero_optimization.reduce_bucket_size")));
+    return json_integer(elements);
+}
+
+static json_t *same_lr(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_real(json_number_value(zr_config_value(config, LR)));
+}
+
+// DeepSpeed gives WarmupDecayLR a rate of its own; a flag for the rate means this one too.
+static json_t *absent_max_lr(const zr_config *config, const zr_config_facts *facts)
+{
+    bool own = config->schedule.kind == ZR_SCHEDULE_WARMUP_DECAY && zr_config_at(config, LR)->origin != ZR_FROM_FLAG;
+    return own ? json_real(0.001) : same_lr(config, facts);
+}
+
+static json_t *auto_warmup(const zr_config *config, const zr_config_facts *facts)
+{
+    if (facts->warmup_steps > 0)
+        return json_integer(facts->warmup_steps);
+    return json_integer(facts->total_steps > 0 ? ZR_MAX(facts->total_steps / 20, 1) : 1000);
+}
+
+static json_t *auto_total(const zr_config *config, const zr_config_facts *facts)
+{
+    return facts->total_steps > 0 ? json_integer(facts->total_steps) : json_null();
+}
+
+static json_t *first_step_size(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_incref(zr_config_at(config, S "cycle_first_step_size")->value);
+}
+
+static json_t *first_stair_count(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_incref(zr_config_at(config, S "cycle_first_stair_count")->value);
+}
+
+static const value_rule rules[] = {
+    {LR, auto_lr, kind_lr, NULL},
+    {BETAS, auto_betas, kind_betas, NULL},
+    {EPS, kind_eps, kind_eps, NULL},
+    {DECAY, auto_decay, NULL, NULL},
+    {"zero_optimization.reduce_bucket_size", auto_bucket, NULL, NULL},
+    {S "warmup_max_lr", same_lr, absent_max_lr, same_lr},
+    {S "warmup_num_steps", auto_warmup, NULL, NULL},
+    {S "total_num_steps", auto_total, NULL, NULL},
+    {S "cycle_max_lr", same_lr, NULL, NULL},
+    {S "cycle_second_step_size", NULL, NULL, first_step_size},
+    {S "cycle_second_stair_count", NULL, NULL, first_stair_count},
+};
+
+static const value_rule *rule_of(const char *path)
+{
+    static const value_rule none = {.path = ""};
+    for (int i = 0; i < ZR_COUNT(rules); i++)
+        if (!strcmp(rules[i].path, path))
+            return &rules[i];
+    return &none;
+}
+
+static void print_auto(const zr_key *key, const json_t *value, const zero_logger *logger)
+{
+    zr_buffer text = {0};
+    zr_value_write(value, 0, &text);
+    bool off = key->treatment == ZR_KEY_REFUSED;
+    zr_log(logger, ZERO_LOG_INFO, "%s auto: %s%s%s%s", key->path, text.failed ? "" : text.data, off ? " (" : "",
+           off ? key->reason : "", off ? ")" : "");
+    zr_buffer_free(&text);
+}
+
+static zero_status settle_auto(zr_config *config, int index, const zr_config_facts *facts, const zero_logger *logger,
+                               zero_error *error)
+{
+    const zr_key *key = zr_key_at(index);
+    zr_setting *setting = &config->settings[index];
+    make_value make = rule_of(key->path)->of_auto;
+    if (!make && !key->standard && key->treatment == ZR_KEY_REFUSED) {
+        zr_log(logger, ZERO_LOG_INFO, "%s auto: off (%s)", key->path, key->reason);
+        zr_setting_clear(setting);
+        return ZERO_OK;
+    }
+    json_t *value = make ? make(config, facts) : key->standard ? zr_key_standard(key) : json_null();
+    if (json_is_null(value) && !key->nullable)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is \"auto\", which nothing here determines: give its value",
+                       zr_setting_where(config, setting).text, key->path);
+    ZERO_TRY(zr_setting_put(setting, value, ZR_FROM_AUTO, error));
+    print_auto(key, value, logger);
+    return ZERO_OK;
+}
+
+static zero_status settle_absent(zr_config *config, int index, const zr_config_facts *facts, zero_error *error)
+{
+    const zr_key *key = zr_key_at(index);
+    make_value make = rule_of(key->path)->of_absent;
+    if (!make && !key->standard)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs %s", config->name, zr_schedule_name(config->schedule.kind),
+                       key->path);
+    return zr_setting_put(&config->settings[index], make ? make(config, facts) : zr_key_standard(key), ZR_FROM_DEFAULT,
+                          error);
+}
+
+static zero_status settle(zr_config *config, int index, const zr_config_facts *facts, const zero_logger *logger,
+                          zero_error *error)
+{
+    const zr_key *key = zr_key_at(index);
+    zr_setting *setting = &config->settings[index];
+    bool honoured = key->treatment == ZR_KEY_HONOURED;
+    if (zr_setting_is_auto(setting) && key->treatment != ZR_KEY_NO_EFFECT)
+        ZERO_TRY(settle_auto(config, index, facts, logger, error));
+    else if (!setting->value && honoured)
+        ZERO_TRY(settle_absent(config, index, facts, error));
+    make_value of_null = rule_of(key->path)->of_null;
+    if (json_is_null(setting->value) && of_null)
+        return zr_setting_put(setting, of_null(config, facts), setting->origin, error);
+    return ZERO_OK;
+}
+
+zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
+                                    zero_error *error)
+{
+    for (int i = 0; i < zr_key_count(); i++)
+        if (zr_key_applies(zr_key_at(i), config))
+            ZERO_TRY(settle(config, i, facts, logger, error));
+    return ZERO_OK;
+}
+
+static bool is_named(const zr_config *config, const char *path)
+{
+    const zr_setting *setting = zr_config_at(config, path);
+    return zr_setting_is_given(setting) && !zr_setting_is_auto(setting) && !json_is_null(setting->value);
+}
+
+// Puts a program default where there is no value yet.
+static zero_status fill(zr_config *config, const char *path, json_t *value, zero_error *error)
+{
+    if (!is_named(config, path))
+        return zr_setting_put(zr_config_at(config, path), value, ZR_FROM_PROGRAM, error);
+    json_decref(value);
+    return ZERO_OK;
+}
+
+static double number_of(const zr_config *config, const char *path)
+{
+    return json_number_value(zr_config_value(config, path));
+}
+
+static zero_status fill_optimizer(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
+                                  zero_error *error)
+{
+    config->optimizer.kind = ZR_OPTIMIZER_ADAMW;
+    ZERO_TRY(fill(config, "optimizer.type", json_string("AdamW"), error));
+    ZERO_TRY(fill(config, LR, auto_lr(config, facts), error));
+    ZERO_TRY(fill(config, BETAS, auto_betas(config, facts), error));
+    ZERO_TRY(fill(config, EPS, kind_eps(config, facts), error));
+    ZERO_TRY(fill(config, DECAY, auto_decay(config, facts), error));
+    const json_t *betas = zr_config_value(config, BETAS);
+    zr_log(logger, ZERO_LOG_INFO,
+           "optimizer AdamW, lr %g, betas %g and %g, eps %g, weight decay %g (the program's choice)",
+           number_of(config, LR), json_number_value(json_array_get(betas, 0)),
+           json_number_value(json_array_get(betas, 1)), number_of(config, EPS), number_of(config, DECAY));
+    return ZERO_OK;
+}
+
+static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
+                                 zero_error *error)
+{
+    if (facts->total_steps < 1) {
+        zr_log(logger, ZERO_LOG_INFO, "schedule: a constant rate, as the length of the run is unknown");
+        return ZERO_OK;
+    }
+    ZERO_TRY(fill(config, "scheduler.type", json_string("WarmupCosineLR"), error));
+    ZERO_TRY(fill(config, S "total_num_steps", auto_total(config, facts), error));
+    ZERO_TRY(fill(config, S "warmup_num_steps", auto_warmup(config, facts), error));
+    ZERO_TRY(fill(config, S "warmup_type", json_string("linear"), error));
+    ZERO_TRY(fill(config, S "cos_min_ratio", json_real(0.1), error));
+    zr_log(logger, ZERO_LOG_INFO,
+           "schedule WarmupCosineLR, %g updates of warm-up, %g in all, down to %g of the rate "
+           "(the program's choice)",
+           number_of(config, S "warmup_num_steps"), number_of(config, S "total_num_steps"),
+           number_of(config, S "cos_min_ratio"));
+    return ZERO_OK;
+}
+
+zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
+                                     zero_error *error)
+{
+    bool optimizer = is_named(config, "optimizer.type"), schedule = is_named(config, "scheduler.type");
+    if (!optimizer)
+        ZERO_TRY(fill_optimizer(config, facts, logger, error));
+    if (!optimizer && !schedule)
+        ZERO_TRY(fill_schedule(config, facts, logger, error));
+    if (is_named(config, "gradient_clipping"))
+        return ZERO_OK;
+    zr_log(logger, ZERO_LOG_INFO, "gradient_clipping 1 (the program's choice)");
+    return fill(config, "gradient_clipping", json_real(1), error);
+}

@@ -1,0 +1,68 @@
+// What cannot be done is refused before anything is resolved: values that are not built, parameters of other kinds.
+#include "config/settings.h"
+
+#include <string.h>
+
+static bool is_true(const zr_config *config, const char *path)
+{
+    return json_is_true(zr_config_value(config, path));
+}
+
+static zero_status refuse_value(const zr_config *config, int index, zero_error *error)
+{
+    const zr_key *key = zr_key_at(index);
+    const zr_setting *setting = &config->settings[index];
+    zero_status status = key->treatment == ZR_KEY_FORBIDDEN ? ZERO_ERR_CONFIG : ZERO_ERR_UNSUPPORTED;
+    const char *path = setting->spelled ? setting->spelled->path : key->path;
+    return zr_fail(error, status, "%s: %s %s is refused: %s", zr_setting_where(config, setting).text, path,
+                   zr_value_shown(setting->value).text, key->reason);
+}
+
+zero_status zr_config_refuse(const zr_config *config, zero_error *error)
+{
+    if (is_true(config, "fp16.enabled") && is_true(config, "bf16.enabled"))
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: fp16 and bf16 are both enabled; a run has one precision",
+                       zr_setting_where(config, zr_config_at(config, "bf16.enabled")).text);
+    for (int i = 0; i < zr_key_count(); i++) {
+        const zr_setting *setting = &config->settings[i];
+        bool asks = setting->value && (!zr_setting_is_auto(setting) || zr_key_at(i)->treatment == ZR_KEY_FORBIDDEN);
+        if (asks && !zr_key_allows(zr_key_at(i), setting->value))
+            return refuse_value(config, i, error);
+    }
+    return ZERO_OK;
+}
+
+static zero_status refuse_parameter(const zr_config *config, int index, zero_error *error)
+{
+    const zr_key *key = zr_key_at(index);
+    bool of_optimizer = !strncmp(key->path, "optimizer", 9);
+    int kind = of_optimizer ? (int)config->optimizer.kind : (int)config->schedule.kind;
+    const char *name =
+        of_optimizer ? zr_optimizer_traits_of(config->optimizer.kind)->name : zr_schedule_name(config->schedule.kind);
+    zr_where where = zr_setting_where(config, &config->settings[index]);
+    if (!of_optimizer && kind == ZR_SCHEDULE_CONSTANT)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs a scheduler.type", where.text, key->path);
+    zr_buffer known = {0};
+    zr_key_list_parameters(of_optimizer ? "optimizer.params." : "scheduler.params.", kind, &known);
+    zero_status status = zr_fail(error, ZERO_ERR_CONFIG, "%s: %s has no %s; it has %s", where.text, name, key->path,
+                                 known.failed ? "others" : known.data);
+    zr_buffer_free(&known);
+    return status;
+}
+
+zero_status zr_config_settle_kinds(zr_config *config, zero_error *error)
+{
+    const json_t *optimizer = zr_config_value(config, "optimizer.type");
+    const json_t *scheduler = zr_config_value(config, "scheduler.type");
+    const json_t *mode = zr_config_value(config, "optimizer.params.adam_w_mode");
+    const char *name = json_is_string(optimizer) ? json_string_value(optimizer) : "AdamW";
+    if (!strcmp(name, "auto"))
+        name = "AdamW";
+    config->optimizer.kind = (zr_optimizer_kind)zr_optimizer_find(name, !json_is_false(mode));
+    int schedule = json_is_string(scheduler) ? zr_schedule_find(json_string_value(scheduler)) : -1;
+    config->schedule.kind = schedule < 0 ? ZR_SCHEDULE_CONSTANT : (zr_schedule_kind)schedule;
+    for (int i = 0; i < zr_key_count(); i++)
+        if (zr_setting_is_given(&config->settings[i]) && !zr_key_applies(zr_key_at(i), config))
+            return refuse_parameter(config, i, error);
+    return ZERO_OK;
+}

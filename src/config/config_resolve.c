@@ -1,0 +1,180 @@
+// From settings to the fields that the rest of the program reads.
+#include "config/settings.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const batch_keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                         "gradient_accumulation_steps"};
+
+static int64_t batch_value(const zr_config *config, const char *path)
+{
+    return json_integer_value(zr_config_value(config, path)); // 0 where absent, null or "auto"
+}
+
+static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
+                                 zero_error *error)
+{
+    zr_batch batch = {batch_value(config, batch_keys[0]), batch_value(config, batch_keys[1]),
+                      batch_value(config, batch_keys[2])};
+    if (!batch.train && !batch.micro)
+        batch.micro = facts->micro_batch;
+    const zr_batch given = batch;
+    ZERO_TRY(zr_batch_solve(&batch, facts->ranks, config->name, error));
+    const int64_t solved[] = {batch.train, batch.micro, batch.accumulation};
+    for (int i = 0; i < ZR_COUNT(batch_keys); i++)
+        if (batch_value(config, batch_keys[i]) != solved[i])
+            ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(solved[i]), ZR_FROM_PROGRAM,
+                                    error));
+    if (!given.train || !given.micro || !given.accumulation)
+        zr_log(logger, ZERO_LOG_INFO,
+               "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64 " x %d ranks", batch.train,
+               batch.micro, batch.accumulation, facts->ranks);
+    return ZERO_OK;
+}
+
+static int choice_index(const zr_key *key, const char *text)
+{
+    const char *choice = key->choices;
+    size_t length = strlen(text);
+    int index = 0;
+    for (; strcspn(choice, "|") != length || strncmp(choice, text, length); index++)
+        choice = strchr(choice, '|') + 1;
+    return index;
+}
+
+static void fill_field(zr_config *config, const zr_key *key, const json_t *value)
+{
+    char *field = (char *)config + key->field;
+    if (key->type == ZR_KEY_BOOL)
+        *(bool *)field = json_is_true(value);
+    else if (key->type == ZR_KEY_INT)
+        *(int64_t *)field = json_integer_value(value);
+    else if (key->type == ZR_KEY_NUMBER)
+        *(double *)field = json_number_value(value);
+    else if (key->type == ZR_KEY_ENUM)
+        *(int *)field = choice_index(key, json_string_value(value));
+}
+
+static void fill_fields(zr_config *config, int ranks)
+{
+    config->ranks = ranks;
+    for (int i = 0; i < zr_key_count(); i++) {
+        const zr_key *key = zr_key_at(i);
+        if (key->field && config->settings[i].value && zr_key_applies(key, config))
+            fill_field(config, key, config->settings[i].value);
+    }
+    config->schedule.lr = config->optimizer.lr;
+}
+
+static zero_status fill_betas(zr_config *config, zero_error *error)
+{
+    const zr_setting *setting = zr_config_at(config, "optimizer.params.betas");
+    const json_t *first = json_array_get(setting->value, 0), *second = json_array_get(setting->value, 1);
+    if (!setting->value)
+        return ZERO_OK;
+    double beta1 = json_number_value(first), beta2 = json_number_value(second);
+    bool numbers = json_array_size(setting->value) == 2 && json_is_number(first) && json_is_number(second);
+    if (!numbers || !(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1))
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: optimizer.params.betas: expected two numbers of at least 0 and below 1",
+                       zr_setting_where(config, setting).text);
+    config->optimizer.beta1 = beta1;
+    config->optimizer.beta2 = beta2;
+    return ZERO_OK;
+}
+
+// What only shows between keys.
+static zero_status check_optimizer(const zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    const zr_optimizer_spec *o = &config->optimizer;
+    if (o->nesterov && (o->momentum == 0 || o->dampening != 0))
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: optimizer.params.nesterov needs a momentum above 0 and a dampening of 0", config->name);
+    if (o->min_coeff > o->max_coeff)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: optimizer.params.min_coeff %g is above max_coeff %g", config->name,
+                       o->min_coeff, o->max_coeff);
+    if (config->prescale && config->predivide != 1)
+        zr_log(logger, ZERO_LOG_WARNING, "%s: gradient_predivide_factor has no effect beside prescale_gradients",
+               config->name);
+    return ZERO_OK;
+}
+
+static zero_status check_schedule(const zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    const zr_schedule *s = &config->schedule;
+    const zr_setting *lr = zr_config_at(config, "optimizer.params.lr");
+    bool own_rate = s->kind == ZR_SCHEDULE_ONE_CYCLE || s->kind == ZR_SCHEDULE_RANGE_TEST;
+    if (own_rate && lr->origin == ZR_FROM_FLAG)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: the schedule %s of %s has rates of its own; change those", lr->flag,
+                       zr_schedule_name(s->kind), config->name);
+    if (own_rate && lr->origin == ZR_FROM_FILE)
+        zr_log(logger, ZERO_LOG_WARNING, "%s: optimizer.params.lr has no effect: %s has rates of its own",
+               zr_setting_where(config, lr).text, zr_schedule_name(s->kind));
+    bool bounded = s->kind == ZR_SCHEDULE_WARMUP_DECAY || s->kind == ZR_SCHEDULE_WARMUP_COSINE;
+    if (bounded && s->total_steps < s->warmup_steps)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "%s: the warm-up of %" PRId64 " updates is longer than the schedule's %" PRId64, config->name,
+               s->warmup_steps, s->total_steps);
+    return ZERO_OK;
+}
+
+static void warn_renamed(const zr_config *config, const zero_logger *logger)
+{
+    for (int i = 0; i < zr_key_count(); i++) {
+        const zr_setting *setting = &config->settings[i];
+        if (setting->spelled)
+            zr_log(logger, ZERO_LOG_WARNING, "%s: %s is read as %s: %s", zr_setting_where(config, setting).text,
+                   setting->spelled->path, zr_key_at(i)->path, setting->spelled->reason);
+    }
+}
+
+static bool without_effect(const zr_config *config, int index)
+{
+    return zr_key_at(index)->treatment == ZR_KEY_NO_EFFECT && zr_setting_is_given(&config->settings[index]);
+}
+
+// One line for row `index` and all later ones that have no effect for the same reason.
+static void warn_group(const zr_config *config, int index, const zero_logger *logger)
+{
+    const char *reason = zr_key_at(index)->reason;
+    for (int i = 0; i < index; i++)
+        if (without_effect(config, i) && !strcmp(zr_key_at(i)->reason, reason))
+            return;
+    zr_buffer keys = {0};
+    for (int i = index; i < zr_key_count(); i++)
+        if (without_effect(config, i) && !strcmp(zr_key_at(i)->reason, reason))
+            zr_buffer_printf(&keys, "%s%s", i > index ? ", " : "", zr_key_at(i)->path);
+    zr_log(logger, ZERO_LOG_WARNING, "%s: no effect here: %s: %s",
+           zr_setting_where(config, &config->settings[index]).text, keys.failed ? zr_key_at(index)->path : keys.data,
+           reason);
+    zr_buffer_free(&keys);
+}
+
+static void report(const zr_config *config, const zero_logger *logger)
+{
+    for (int i = 0; i < zr_key_count(); i++)
+        if (without_effect(config, i))
+            warn_group(config, i, logger);
+    if (config->optimizer.weight_decay > 0)
+        zr_log(logger, ZERO_LOG_INFO, "weight decay %g on %s (libzero.decay_all)", config->optimizer.weight_decay,
+               config->optimizer.decay_all ? "every tensor" : "tensors of two or more dimensions only");
+}
+
+zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
+                              zero_error *error)
+{
+    if (facts->ranks < 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "a configuration for %d ranks: at least one is needed", facts->ranks);
+    warn_renamed(config, logger);
+    ZERO_TRY(zr_config_refuse(config, error));
+    ZERO_TRY(zr_config_settle_kinds(config, error));
+    ZERO_TRY(resolve_batch(config, facts, logger, error));
+    ZERO_TRY(zr_config_settle_values(config, facts, logger, error));
+    fill_fields(config, facts->ranks);
+    ZERO_TRY(fill_betas(config, error));
+    ZERO_TRY(check_optimizer(config, logger, error));
+    ZERO_TRY(check_schedule(config, logger, error));
+    report(config, logger);
+    return ZERO_OK;
+}

@@ -1,0 +1,52 @@
+// Rows of fp16, bf16 and data_types.
+#include "config/config.h"
+
+#define IN_FP32 "training is in fp32"
+#define NOT_BUILT "training in half precision is not built yet"
+
+const zr_key zr_keys_precision[] = {
+    {.path = "fp16.enabled", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED, .allowed = "false",
+     .reason = NOT_BUILT, .help = "train in fp16 with a loss scale"},
+    {.path = "fp16.auto_cast", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_NO_EFFECT,
+     .reason = IN_FP32, .help = "convert inputs to fp16"},
+    {.path = "fp16.loss_scale", .type = ZR_KEY_NUMBER, .standard = "0", .treatment = ZR_KEY_NO_EFFECT,
+     .reason = IN_FP32, .help = "the loss scale; 0: dynamic"},
+    {.path = "fp16.initial_scale_power", .type = ZR_KEY_INT, .standard = "16", .treatment = ZR_KEY_NO_EFFECT,
+     .reason = IN_FP32, .help = "the first loss scale is 2 to this power"},
+    {.path = "fp16.loss_scale_window", .type = ZR_KEY_INT, .standard = "1000", .above = true,
+     .treatment = ZR_KEY_NO_EFFECT, .reason = IN_FP32, .help = "clean updates before the scale grows"},
+    {.path = "fp16.hysteresis", .type = ZR_KEY_INT, .standard = "2", .treatment = ZR_KEY_NO_EFFECT, .reason = IN_FP32,
+     .help = "overflows before the scale shrinks"},
+    {.path = "fp16.consecutive_hysteresis", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_NO_EFFECT,
+     .reason = IN_FP32, .help = "count only overflows in a row"},
+    {.path = "fp16.min_loss_scale", .type = ZR_KEY_NUMBER, .standard = "1", .treatment = ZR_KEY_NO_EFFECT,
+     .reason = IN_FP32, .help = "the least loss scale"},
+    {.path = "fp16.fp16_master_weights_and_grads", .type = ZR_KEY_BOOL, .standard = "false",
+     .treatment = ZR_KEY_NO_EFFECT, .reason = IN_FP32, .help = "no fp32 copy of the weights"},
+    {.path = "bf16.enabled", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED, .allowed = "false",
+     .reason = NOT_BUILT, .help = "train in bf16"},
+    {.path = "bf16.immediate_grad_update", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_NO_EFFECT,
+     .reason = IN_FP32, .help = "add each gradient as soon as it is there"},
+    {.path = "bf16.check_grad_overflow", .type = ZR_KEY_BOOL, .standard = "true", .treatment = ZR_KEY_NO_EFFECT,
+     .reason = IN_FP32, .help = "look for gradients that are not finite"},
+    {.path = "bf16.bf16_master_weights_and_grads", .type = ZR_KEY_BOOL, .standard = "false",
+     .treatment = ZR_KEY_NO_EFFECT, .reason = IN_FP32, .help = "no fp32 copy of the weights"},
+    {.path = "bf16.bf16_optimizer_states", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_NO_EFFECT,
+     .reason = IN_FP32, .help = "optimizer states in bf16"},
+    {.path = "bfloat16", .type = ZR_KEY_OBJECT, .treatment = ZR_KEY_RENAMED, .becomes = "bf16",
+     .reason = "the older name", .help = "the older name of the section bf16"},
+    {.path = "data_types.grad_accum_dtype", .type = ZR_KEY_ENUM, .choices = "fp32|fp16|bf16", .any_case = true,
+     .standard = "null", .nullable = true, .treatment = ZR_KEY_REFUSED, .allowed = "null|fp32", .reason = NOT_BUILT,
+     .help = "type in which gradients are accumulated"},
+    {.path = "data_types.param_dtype", .type = ZR_KEY_ENUM, .choices = "fp32|fp16|bf16", .any_case = true,
+     .standard = "null", .nullable = true, .treatment = ZR_KEY_REFUSED, .allowed = "null|fp32", .reason = NOT_BUILT,
+     .help = "type of the parameters"},
+    {.path = "data_types.buffer_dtype", .type = ZR_KEY_ENUM, .choices = "fp32|fp16|bf16", .any_case = true,
+     .standard = "null", .nullable = true, .treatment = ZR_KEY_REFUSED, .allowed = "null|fp32", .reason = NOT_BUILT,
+     .help = "type of buffers that are not trained"},
+    {.path = "data_types.keep_in_fp32_modules", .type = ZR_KEY_ANY, .standard = "auto", .treatment = ZR_KEY_NO_EFFECT,
+     .reason = IN_FP32, .help = "what stays in fp32"},
+    {.path = "torch_autocast", .type = ZR_KEY_OBJECT, .nullable = true, .treatment = ZR_KEY_REFUSED, .allowed = "null",
+     .reason = NOT_BUILT, .help = "PyTorch's autocast"},
+};
+const int zr_keys_precision_count = ZR_COUNT(zr_keys_precision);

@@ -1,0 +1,62 @@
+// Rows of the scheduler: which of them a schedule has is in `kinds`, what they mean in schedule.c.
+#include "config/config.h"
+
+#define P "scheduler.params."
+#define IS(kind) (1u << ZR_SCHEDULE_##kind)
+#define WARMUPS (IS(WARMUP) | IS(WARMUP_DECAY))
+#define F(name) .field = offsetof(zr_config, schedule.name)
+
+const zr_key zr_keys_schedule[] = {
+    {.path = "scheduler.type", .type = ZR_KEY_ENUM, .any_case = true, .standard = "null", .nullable = true,
+     .choices = "WarmupLR|WarmupDecayLR|WarmupCosineLR|OneCycle|LRRangeTest", .help = "null: a constant rate"},
+    {.path = P "warmup_min_lr", .type = ZR_KEY_NUMBER, .standard = "0", .kinds = WARMUPS, F(min_lr),
+     .help = "rate before the warm-up"},
+    {.path = P "warmup_max_lr", .type = ZR_KEY_NUMBER, .standard = "null", .nullable = true, .kinds = WARMUPS, F(max_lr),
+     .help = "rate after the warm-up; null: the optimizer's lr (WarmupDecayLR: 0.001)"},
+    {.path = P "warmup_num_steps", .type = ZR_KEY_INT, .standard = "1000", .above = true,
+     .kinds = WARMUPS | IS(WARMUP_COSINE), F(warmup_steps), .help = "updates of the warm-up; at least 2 are taken"},
+    {.path = P "warmup_type", .type = ZR_KEY_ENUM, .choices = "log|linear", .standard = "log",
+     .kinds = WARMUPS | IS(WARMUP_COSINE), F(warmup_linear), .help = "shape of the warm-up"},
+    {.path = P "total_num_steps", .type = ZR_KEY_INT, .above = true, .kinds = IS(WARMUP_DECAY) | IS(WARMUP_COSINE),
+     F(total_steps), .help = "updates of the run; required"},
+    {.path = P "warmup_min_ratio", .type = ZR_KEY_NUMBER, .standard = "0", .kinds = IS(WARMUP_COSINE),
+     F(warmup_min_ratio), .help = "part of lr at the start"},
+    {.path = P "cos_min_ratio", .type = ZR_KEY_NUMBER, .standard = "0.0001", .kinds = IS(WARMUP_COSINE),
+     F(cosine_min_ratio), .help = "part of lr at the end"},
+    {.path = P "cycle_min_lr", .type = ZR_KEY_NUMBER, .kinds = IS(ONE_CYCLE), F(min_lr),
+     .help = "rate at both ends of the cycle; required"},
+    {.path = P "cycle_max_lr", .type = ZR_KEY_NUMBER, .kinds = IS(ONE_CYCLE), F(max_lr),
+     .help = "rate at the top of the cycle; required"},
+    {.path = P "cycle_first_step_size", .type = ZR_KEY_INT, .standard = "2000", .above = true, .kinds = IS(ONE_CYCLE),
+     F(first_steps), .help = "updates up"},
+    {.path = P "cycle_second_step_size", .type = ZR_KEY_INT, .standard = "null", .nullable = true,
+     .kinds = IS(ONE_CYCLE), F(second_steps), .help = "updates down; null: as many as up"},
+    {.path = P "cycle_first_stair_count", .type = ZR_KEY_INT, .standard = "0", .kinds = IS(ONE_CYCLE), F(first_stairs),
+     .help = "stairs up; 0: no stairs"},
+    {.path = P "cycle_second_stair_count", .type = ZR_KEY_INT, .standard = "null", .nullable = true,
+     .kinds = IS(ONE_CYCLE), F(second_stairs), .help = "stairs down; null: as many as up"},
+    {.path = P "decay_step_size", .type = ZR_KEY_INT, .standard = "0", .kinds = IS(ONE_CYCLE), F(decay_steps),
+     .help = "updates of one decay after the cycle; 0: no decay"},
+    {.path = P "decay_lr_rate", .type = ZR_KEY_NUMBER, .standard = "0", .kinds = IS(ONE_CYCLE), F(decay_lr_rate),
+     .help = "decay of the rate after the cycle"},
+    {.path = P "cycle_momentum", .type = ZR_KEY_BOOL, .standard = "true", .kinds = IS(ONE_CYCLE), F(cycle_momentum),
+     .help = "beta1 runs against the rate"},
+    {.path = P "cycle_min_mom", .type = ZR_KEY_NUMBER, .standard = "0.8", .most = 1, .kinds = IS(ONE_CYCLE),
+     F(min_momentum), .help = "least beta1"},
+    {.path = P "cycle_max_mom", .type = ZR_KEY_NUMBER, .standard = "0.9", .most = 1, .kinds = IS(ONE_CYCLE),
+     F(max_momentum), .help = "largest beta1"},
+    {.path = P "decay_mom_rate", .type = ZR_KEY_NUMBER, .standard = "0", .kinds = IS(ONE_CYCLE), F(decay_momentum_rate),
+     .help = "growth of beta1 after the cycle"},
+    {.path = P "lr_range_test_min_lr", .type = ZR_KEY_NUMBER, .standard = "0.001", .kinds = IS(RANGE_TEST), F(min_lr),
+     .help = "first rate"},
+    {.path = P "lr_range_test_step_size", .type = ZR_KEY_INT, .standard = "2000", .above = true, .kinds = IS(RANGE_TEST),
+     F(range_steps), .help = "updates of one step up"},
+    {.path = P "lr_range_test_step_rate", .type = ZR_KEY_NUMBER, .standard = "1.0", .kinds = IS(RANGE_TEST),
+     F(range_rate), .help = "growth in one step, as a multiple of the first rate"},
+    {.path = P "lr_range_test_staircase", .type = ZR_KEY_BOOL, .standard = "false", .kinds = IS(RANGE_TEST),
+     F(range_staircase), .help = "jump once a step"},
+    {.path = P "last_batch_iteration", .type = ZR_KEY_INT, .standard = "-1", .least = -1, .treatment = ZR_KEY_REFUSED,
+     .allowed = "-1", .reason = "a run goes on from its checkpoint, not from a number in the configuration",
+     .help = "where the schedule starts"},
+};
+const int zr_keys_schedule_count = ZR_COUNT(zr_keys_schedule);

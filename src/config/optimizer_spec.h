@@ -1,0 +1,42 @@
+// Which optimizer, with which numbers: what the configuration says and compute/ and engine/ obey.
+#ifndef ZR_CONFIG_OPTIMIZER_SPEC_H
+#define ZR_CONFIG_OPTIMIZER_SPEC_H
+
+#include "base/status.h"
+
+typedef enum zr_optimizer_kind {
+    ZR_OPTIMIZER_ADAMW,   // decay apart from the gradient; DeepSpeed's "Adam" too, unless adam_w_mode is false
+    ZR_OPTIMIZER_ADAM_L2, // decay added to the gradient
+    ZR_OPTIMIZER_SGD,
+    ZR_OPTIMIZER_ADAGRAD,
+    ZR_OPTIMIZER_LION,
+    ZR_OPTIMIZER_LAMB,
+    ZR_OPTIMIZER_KINDS
+} zr_optimizer_kind;
+
+typedef struct zr_optimizer_spec {
+    zr_optimizer_kind kind;
+    double lr;                   // of the group; the schedule may replace it
+    double beta1, beta2, eps;
+    double weight_decay;
+    double momentum, dampening;  // SGD
+    bool nesterov;               // SGD
+    double min_coeff, max_coeff; // LAMB: bounds of the trust ratio
+    bool decay_all;              // false: weight decay only on tensors of two or more dimensions
+} zr_optimizer_spec;
+
+typedef struct zr_optimizer_traits {
+    const char *name;      // as the table of keys spells it
+    const char *states[2]; // names of the fp32 vectors kept for every element; NULL: none
+    bool elementwise;      // false: an update needs norms of whole tensors
+    zr_optimizer_spec standard; // DeepSpeed's and PyTorch's defaults
+} zr_optimizer_traits;
+
+const zr_optimizer_traits *zr_optimizer_traits_of(zr_optimizer_kind kind);
+// fp32 vectors per element that this optimizer keeps beside the weights: 0 (SGD without momentum), 1 or 2.
+int zr_optimizer_states(const zr_optimizer_spec *spec);
+
+// The kind that `name` ("adamw", any case) means; -1 where it names one that is not built, or none.
+int zr_optimizer_find(const char *name, bool adam_w_mode);
+
+#endif

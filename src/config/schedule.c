@@ -1,0 +1,147 @@
+// DeepSpeed's schedules, written in its own order of operations so that the values agree to the last bit or two.
+#include "config/schedule.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *const names[ZR_SCHEDULE_COUNT] = {
+    [ZR_SCHEDULE_CONSTANT] = "constant",
+    [ZR_SCHEDULE_WARMUP] = "WarmupLR",
+    [ZR_SCHEDULE_WARMUP_DECAY] = "WarmupDecayLR",
+    [ZR_SCHEDULE_WARMUP_COSINE] = "WarmupCosineLR",
+    [ZR_SCHEDULE_ONE_CYCLE] = "OneCycle",
+    [ZR_SCHEDULE_RANGE_TEST] = "LRRangeTest",
+};
+
+const char *zr_schedule_name(zr_schedule_kind kind)
+{
+    return names[kind];
+}
+
+int zr_schedule_find(const char *name)
+{
+    for (int kind = ZR_SCHEDULE_WARMUP; kind < ZR_SCHEDULE_COUNT; kind++)
+        if (!strcasecmp(name, names[kind]))
+            return kind;
+    return -1;
+}
+
+static double warmup_length(const zr_schedule *s)
+{
+    return (double)ZR_MAX(s->warmup_steps, 2);
+}
+
+// From 0 to 1 for 0 <= t < warmup_length.
+static double warmup_part(const zr_schedule *s, double t)
+{
+    double length = warmup_length(s);
+    return s->warmup_linear ? t / length : 1.0 / log(length) * log(t + 1);
+}
+
+static double warmup_then(const zr_schedule *s, double t, double after)
+{
+    if (t < 0)
+        return s->min_lr;
+    double part = t < warmup_length(s) ? warmup_part(s, t) : after;
+    return s->min_lr + (s->max_lr - s->min_lr) * part;
+}
+
+static double decayed_part(const zr_schedule *s, double t)
+{
+    double total = (double)s->total_steps;
+    return fmax(0.0, (total - t) / fmax(1.0, total - warmup_length(s)));
+}
+
+static double cosine_lr(const zr_schedule *s, double t)
+{
+    double length = warmup_length(s);
+    if (t < 0)
+        return 0;
+    if (t < length)
+        return s->lr * (s->warmup_min_ratio + warmup_part(s, t) * (1.0 - s->warmup_min_ratio));
+    double progress = fmin(1.0, (t - length + 1) / fmax(1.0, (double)s->total_steps - length));
+    double part = (1 + cos(M_PI * progress)) / 2;
+    return s->lr * fmax(0.0, s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * part);
+}
+
+static double cycle_length(const zr_schedule *s)
+{
+    return (double)s->first_steps + (double)s->second_steps;
+}
+
+static double stairs_part(const zr_schedule *s, double n, double total, int64_t stairs)
+{
+    double i = fmod(n, total), count = (double)stairs;
+    double at = i <= (double)s->first_steps ? i * count / (double)s->first_steps
+                                            : (total - i) * count / (double)s->second_steps;
+    return floor(at) / count;
+}
+
+// From 0 at the foot of the cycle to 1 at its top, for 0 <= n <= cycle_length.
+static double cycle_part(const zr_schedule *s, double n)
+{
+    double total = cycle_length(s);
+    double ratio = (double)s->first_steps / total;
+    double x = 1.0 + n / total - floor(1 + n / total);
+    bool rising = x <= ratio;
+    int64_t stairs = rising ? s->first_stairs : s->second_stairs;
+    if (stairs > 0)
+        return stairs_part(s, n, total, stairs);
+    return rising ? x / ratio : (x - 1) / (ratio - 1);
+}
+
+// 1 + rate x decays since the end of the cycle.
+static double after_cycle(const zr_schedule *s, double n, double rate)
+{
+    if (s->decay_steps == 0 || rate == 0)
+        return 1;
+    return 1 + rate * ((n - cycle_length(s)) / (double)s->decay_steps);
+}
+
+static bool in_cycle(const zr_schedule *s, int64_t n)
+{
+    return (double)n <= cycle_length(s);
+}
+
+static double range_lr(const zr_schedule *s, double n)
+{
+    double interval = n / (double)s->range_steps;
+    return s->min_lr * (1 + s->range_rate * (s->range_staircase ? floor(interval) : interval));
+}
+
+double zr_schedule_lr(const zr_schedule *s, int64_t n)
+{
+    double updates = (double)n, t = updates - 1;
+    switch (s->kind) {
+    case ZR_SCHEDULE_WARMUP:
+        return warmup_then(s, t, 1.0);
+    case ZR_SCHEDULE_WARMUP_DECAY:
+        return warmup_then(s, t, decayed_part(s, t));
+    case ZR_SCHEDULE_WARMUP_COSINE:
+        return cosine_lr(s, t);
+    case ZR_SCHEDULE_ONE_CYCLE:
+        if (in_cycle(s, n))
+            return s->min_lr + (s->max_lr - s->min_lr) * cycle_part(s, updates);
+        return s->min_lr / after_cycle(s, updates, s->decay_lr_rate);
+    case ZR_SCHEDULE_RANGE_TEST:
+        return range_lr(s, updates);
+    default:
+        return s->lr;
+    }
+}
+
+void zr_schedule_betas(const zr_schedule *s, int64_t n, const double betas[2], double out[2])
+{
+    out[0] = betas[0];
+    out[1] = betas[1];
+    if (s->kind != ZR_SCHEDULE_ONE_CYCLE || !s->cycle_momentum)
+        return;
+    out[1] = 0.99;
+    if (n == 0)
+        out[0] = s->min_momentum; // DeepSpeed sets the lower bound when it is made, the upper one from the first step
+    else if (in_cycle(s, n))
+        out[0] = s->max_momentum - (s->max_momentum - s->min_momentum) * cycle_part(s, (double)n);
+    else
+        out[0] = s->max_momentum * after_cycle(s, (double)n, s->decay_momentum_rate);
+}

@@ -1,0 +1,48 @@
+// Learning-rate schedules as DeepSpeed computes them: pure functions of one number.
+//
+// n = how many times the schedule has stepped = the 0-based number of the update it serves; a skipped update does not
+// step it. So n is the whole state, and any update can be replayed. The engine calls these once an update.
+#ifndef ZR_CONFIG_SCHEDULE_H
+#define ZR_CONFIG_SCHEDULE_H
+
+#include "base/status.h"
+
+typedef enum zr_schedule_kind {
+    ZR_SCHEDULE_CONSTANT, // no scheduler: the optimizer's lr throughout
+    ZR_SCHEDULE_WARMUP,
+    ZR_SCHEDULE_WARMUP_DECAY,
+    ZR_SCHEDULE_WARMUP_COSINE,
+    ZR_SCHEDULE_ONE_CYCLE,
+    ZR_SCHEDULE_RANGE_TEST,
+    ZR_SCHEDULE_COUNT
+} zr_schedule_kind;
+
+typedef struct zr_schedule {
+    zr_schedule_kind kind;
+    double lr;                // the optimizer's own: constant, and the top of the cosine
+    double min_lr, max_lr;    // of warm-up, cycle (both) and range test (min_lr)
+    int64_t warmup_steps;     // below 2 counts as 2
+    int64_t total_steps;      // decay and cosine
+    int warmup_linear;        // 0: logarithmic, 1: linear
+    double warmup_min_ratio, cosine_min_ratio; // cosine: fractions of lr
+    int64_t first_steps, second_steps;   // one cycle: up, down
+    int64_t first_stairs, second_stairs; // 0: continuous
+    double decay_lr_rate, decay_momentum_rate;
+    int64_t decay_steps;                 // after the cycle; 0: no decay
+    bool cycle_momentum;
+    double min_momentum, max_momentum;   // of beta1
+    int64_t range_steps;
+    double range_rate;
+    bool range_staircase;
+} zr_schedule;
+
+// "WarmupLR"; "constant" where there is no scheduler.
+const char *zr_schedule_name(zr_schedule_kind kind);
+// -1 where no schedule has that name (upper and lower case are the same).
+int zr_schedule_find(const char *name);
+
+double zr_schedule_lr(const zr_schedule *schedule, int64_t n);
+// beta1 and beta2 of update n: the optimizer's own (betas), except under OneCycle with cycle_momentum.
+void zr_schedule_betas(const zr_schedule *schedule, int64_t n, const double betas[2], double out[2]);
+
+#endif

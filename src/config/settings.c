@@ -1,0 +1,162 @@
+// Settings one by one, and how messages name them.
+#include "config/settings.h"
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHOWN_BYTES 48 // of a string that a message repeats
+
+zr_setting *zr_config_at(const zr_config *config, const char *path)
+{
+    int index = zr_key_find(path);
+    assert(index >= 0);
+    return &config->settings[index];
+}
+
+const zr_setting *zr_config_setting(const zr_config *config, const char *path)
+{
+    int index = zr_key_find(path);
+    return index < 0 ? NULL : &config->settings[index];
+}
+
+const json_t *zr_config_value(const zr_config *config, const char *path)
+{
+    return zr_config_at(config, path)->value;
+}
+
+bool zr_setting_is_auto(const zr_setting *setting)
+{
+    return json_is_string(setting->value) && !strcmp(json_string_value(setting->value), "auto");
+}
+
+bool zr_setting_is_given(const zr_setting *setting)
+{
+    return setting->value && (setting->origin == ZR_FROM_FILE || setting->origin == ZR_FROM_FLAG);
+}
+
+zero_status zr_setting_put(zr_setting *setting, json_t *value, zr_origin origin, zero_error *error)
+{
+    if (!value)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for a setting of the configuration");
+    json_decref(setting->value);
+    setting->value = value;
+    setting->origin = origin;
+    return ZERO_OK;
+}
+
+void zr_setting_clear(zr_setting *setting)
+{
+    json_decref(setting->value);
+    setting->value = NULL;
+    setting->origin = ZR_FROM_DEFAULT;
+}
+
+zr_where zr_setting_where(const zr_config *config, const zr_setting *setting)
+{
+    zr_where where;
+    if (setting->origin == ZR_FROM_FLAG)
+        snprintf(where.text, sizeof where.text, "%s", setting->flag);
+    else if (setting->line)
+        snprintf(where.text, sizeof where.text, "%.200s:%d:%d", config->name, setting->line, setting->column);
+    else
+        snprintf(where.text, sizeof where.text, "%.200s", config->name);
+    return where;
+}
+
+zr_shown zr_value_shown(const json_t *value)
+{
+    zr_shown shown = {.text = "nothing"};
+    if (json_is_object(value))
+        snprintf(shown.text, sizeof shown.text, "an object");
+    else if (json_is_array(value))
+        snprintf(shown.text, sizeof shown.text, "a list");
+    else if (json_is_string(value))
+        snprintf(shown.text, sizeof shown.text, "\"%.*s%s\"", SHOWN_BYTES, json_string_value(value),
+                 json_string_length(value) > SHOWN_BYTES ? "..." : "");
+    else if (json_is_integer(value))
+        snprintf(shown.text, sizeof shown.text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(shown.text, sizeof shown.text, "%g", json_real_value(value));
+    else if (value)
+        snprintf(shown.text, sizeof shown.text, "%s",
+                 json_is_null(value)   ? "null"
+                 : json_is_true(value) ? "true"
+                                       : "false");
+    return shown;
+}
+
+static void new_line(int indent, zr_buffer *out)
+{
+    zr_buffer_printf(out, "\n%*s", 2 * indent, "");
+}
+
+static void write_object(const json_t *object, int indent, zr_buffer *out)
+{
+    void *first = json_object_iter((json_t *)object);
+    zr_buffer_append(out, "{", 1);
+    for (void *i = first; i; i = json_object_iter_next((json_t *)object, i)) {
+        if (i != first)
+            zr_buffer_append(out, ",", 1);
+        new_line(indent + 1, out);
+        const char *key = json_object_iter_key(i);
+        zr_json_append_string(out, key, strlen(key));
+        zr_buffer_append(out, ": ", 2);
+        zr_value_write(json_object_iter_value(i), indent + 1, out);
+    }
+    if (first)
+        new_line(indent, out);
+    zr_buffer_append(out, "}", 1);
+}
+
+static void write_array(const json_t *array, int indent, zr_buffer *out)
+{
+    zr_buffer_append(out, "[", 1);
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        if (i)
+            zr_buffer_append(out, ", ", 2);
+        zr_value_write(json_array_get(array, i), indent + 1, out);
+    }
+    zr_buffer_append(out, "]", 1);
+}
+
+void zr_value_write(const json_t *value, int indent, zr_buffer *out)
+{
+    if (json_is_object(value))
+        write_object(value, indent, out);
+    else if (json_is_array(value))
+        write_array(value, indent, out);
+    else if (json_is_string(value))
+        zr_json_append_string(out, json_string_value(value), json_string_length(value));
+    else if (json_is_real(value))
+        zr_json_append_double(out, json_real_value(value));
+    else if (json_is_integer(value))
+        zr_buffer_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else
+        zr_buffer_printf(out, "%s", json_is_null(value) ? "null" : json_is_true(value) ? "true" : "false");
+}
+
+static bool has_kind(const zr_key *key, int kind)
+{
+    return key->kinds == 0 || (key->kinds >> kind & 1);
+}
+
+bool zr_key_applies(const zr_key *key, const zr_config *config)
+{
+    if (!strncmp(key->path, "optimizer.params.", 17))
+        return has_kind(key, config->optimizer.kind);
+    if (!strncmp(key->path, "scheduler.params.", 17))
+        return config->schedule.kind != ZR_SCHEDULE_CONSTANT && has_kind(key, config->schedule.kind);
+    return true;
+}
+
+void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out)
+{
+    size_t length = strlen(prefix), before = out->length;
+    for (int i = 0; i < zr_key_count(); i++) {
+        const zr_key *key = zr_key_at(i);
+        if (!strncmp(key->path, prefix, length) && has_kind(key, kind) && key->treatment == ZR_KEY_HONOURED)
+            zr_buffer_printf(out, "%s%s", out->length > before ? ", " : "", key->path + length);
+    }
+}

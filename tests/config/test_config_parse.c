@@ -1,0 +1,287 @@
+// Reading the file: every row's wrong types and ranges, positions, names, repetitions, and what is not JSON.
+#include "config_support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void expect_refused(const char *path, const char *value, const char *part)
+{
+    char text[1024];
+    zero_error error;
+    nest(path, value, text, sizeof text);
+    zr_config *config = parsed(text, &error);
+    if (config)
+        fail_msg("%s was accepted", text);
+    assert_int_equal(error.status, ZERO_ERR_CONFIG);
+    assert_contains(error.message, "ds.json:1:");
+    assert_contains(error.message, path);
+    assert_contains(error.message, part);
+}
+
+static void expect_accepted(const char *path, const char *value)
+{
+    char text[1024];
+    zero_error error;
+    nest(path, value, text, sizeof text);
+    zr_config *config = parsed(text, &error);
+    if (!config)
+        fail_msg("%s: %s", text, error.message);
+    zr_config_destroy(config);
+}
+
+// JSON of every type; `fits` tells which rows may take it.
+static bool fits(const zr_key *key, const char *value)
+{
+    bool section = zr_key_is_section(key->path) || (key->becomes && zr_key_is_section(key->becomes));
+    switch (value[0]) {
+    case 't':
+        return key->type == ZR_KEY_BOOL || key->type == ZR_KEY_ANY;
+    case '"':
+        return key->type == ZR_KEY_STRING || key->type == ZR_KEY_ANY;
+    case '[':
+        return key->type == ZR_KEY_LIST || key->type == ZR_KEY_ANY;
+    case '{':
+        return key->type == ZR_KEY_OBJECT || key->type == ZR_KEY_ANY || section;
+    case 'n':
+        return key->nullable || key->type == ZR_KEY_ANY || section;
+    default:
+        return key->type == ZR_KEY_ANY;
+    }
+}
+
+static void test_every_wrong_type_of_every_row(void **state)
+{
+    static const char *const values[] = {"true", "\"something\"", "[]", "{}", "null"};
+    for (int i = 0; i < zr_key_count(); i++) {
+        const zr_key *key = zr_key_at(i);
+        for (int v = 0; v < ZR_COUNT(values); v++) {
+            if (fits(key, values[v]))
+                expect_accepted(key->path, values[v]);
+            else
+                expect_refused(key->path, values[v], "expected ");
+        }
+        if (key->type != ZR_KEY_INT && key->type != ZR_KEY_NUMBER && !fits(key, "7"))
+            expect_refused(key->path, "7", "found 7, expected ");
+        expect_accepted(key->path, "\"auto\"");
+    }
+}
+
+static void number_text(double value, char out[40])
+{
+    snprintf(out, 40, "%.17g", value);
+}
+
+static void test_every_range(void **state)
+{
+    char value[40];
+    for (int i = 0; i < zr_key_count(); i++) {
+        const zr_key *key = zr_key_at(i);
+        if (key->type != ZR_KEY_INT && key->type != ZR_KEY_NUMBER)
+            continue;
+        number_text(key->least - (key->above ? 0 : 1), value);
+        expect_refused(key->path, value, "expected a");
+        number_text(key->least + (key->above ? 1 : 0), value);
+        expect_accepted(key->path, value);
+        if (key->most == 0) {
+            expect_accepted(key->path, "1e15");
+            continue;
+        }
+        number_text(key->most, value);
+        expect_accepted(key->path, value);
+        number_text(key->most + 1, value);
+        expect_refused(key->path, value, " to ");
+    }
+}
+
+static void test_integers(void **state)
+{
+    for (int i = 0; i < zr_key_count(); i++) {
+        const zr_key *key = zr_key_at(i);
+        if (key->type != ZR_KEY_INT || key->most != 0)
+            continue;
+        expect_refused(key->path, "1.5", "found 1.5, expected an integer");
+        expect_refused(key->path, "1e19", "expected an integer");
+        expect_accepted(key->path, "5e8");
+        expect_accepted(key->path, "\"max\"");
+    }
+    zero_error error;
+    zr_config *config =
+        parsed("{\"zero_optimization\": {\"reduce_bucket_size\": 5e8, \"sub_group_size\": \"max\"}}", &error);
+    assert_non_null(config);
+    const json_t *bucket = zr_config_setting(config, "zero_optimization.reduce_bucket_size")->value;
+    assert_true(json_is_integer(bucket));
+    assert_int_equal(json_integer_value(bucket), 500000000);
+    assert_true(json_integer_value(zr_config_setting(config, "zero_optimization.sub_group_size")->value) == INT64_MAX);
+    zr_config_destroy(config);
+}
+
+static void test_enums(void **state)
+{
+    expect_refused("zero_optimization.offload_param.device", "\"disk\"",
+                   "found \"disk\", expected one of none, cpu, nvme");
+    expect_refused("zero_optimization.offload_param.device", "\"CPU\"", "one of");
+    expect_refused("zero_optimization.offload_param.device", "\"cp\"", "one of");
+    expect_refused("optimizer.type", "\"AdamX\"", "one of Adam, AdamW, SGD");
+    expect_accepted("optimizer.type", "\"adamw\"");
+    expect_accepted("scheduler.type", "\"warmuplr\"");
+}
+
+static void expect_message(const char *text, const char *part)
+{
+    zero_error error;
+    zr_config *config = parsed(text, &error);
+    if (config)
+        fail_msg("%s was accepted", text);
+    assert_int_equal(error.status, ZERO_ERR_CONFIG);
+    assert_contains(error.message, part);
+}
+
+static void test_positions_and_names(void **state)
+{
+    expect_message("{\n  \"zero_optimization\": {\n    \"stage\": 7\n  }\n}",
+                   "ds.json:3:14: zero_optimization.stage: found 7, expected an integer from 0 to 3");
+    expect_message("// a remark\n{ /* two\nlines */ \"train_batch_size\": \"many\" }",
+                   "ds.json:3:30: train_batch_size");
+    expect_message("{\"zero_optimization\": {\n\"stge\": 2}}",
+                   "ds.json:2:9: unknown key \"zero_optimization.stge\"; did you mean \"zero_optimization.stage\"?");
+    expect_message("{\"stage\": 2}", "did you mean \"zero_optimization.stage\"?");
+    expect_message("{\"nothing like it\": 2}", "ds.json:1:21: unknown key \"nothing like it\"");
+    expect_message("{\"zero_optimization.stage\": 2}", "sections are nested objects");
+    expect_message("{\"zero_optimization\": 3}", "zero_optimization: found 3");
+    expect_message("{\"fp16\": 3}", "fp16: found 3, expected an object");
+    expect_message("{\"fp16\": {\"enabled\": {\"a\": 1}}}", "found an object, expected true or false");
+    expect_message("{\"optimizer\": {\"params\": {\"learning_rate\": 1}}}",
+                   "unknown key \"optimizer.params.learning_rate\"");
+    expect_message("[1]", "expected one object");
+    char text[700] = "{\"";
+    memset(text + 2, 'k', 600);
+    strcpy(text + 602, "\": 1}");
+    expect_message(text, "unknown key \"kkk");
+}
+
+static void test_repetitions(void **state)
+{
+    expect_message("{\"steps_per_print\": 1,\n \"steps_per_print\": 1}", "ds.json:2:");
+    expect_message("{\"zero_optimization\": {\"stage\": 1, \"stage\": 1}}", "twice");
+    expect_message("{\"bf16\": {\"enabled\": false},\n \"bfloat16\": {\"enabled\": false}}",
+                   "same setting as the key at line 1");
+    expect_message("{\"zero_optimization\": {\"max_live_parameters\": 1,\n \"stage3_max_live_parameters\": 1}}",
+                   "ds.json:2:");
+    expect_message("{\"seed\": 1, \"libzero\": {\"seed\": 1}}", "same setting");
+    expect_message("{\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {\"pin_memory\": true}}}",
+                   "zero_optimization.cpu_offload stands beside zero_optimization.offload_optimizer.pin_memory");
+    expect_message("{\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {\"device\": \"cpu\"}}}",
+                   "same setting");
+}
+
+static void check_setting(const char *text, const char *path, const char *shown)
+{
+    zero_error error;
+    zr_config *config = parsed(text, &error);
+    if (!config)
+        fail_msg("%s: %s", text, error.message);
+    char *value = json_dumps(zr_config_setting(config, path)->value, JSON_ENCODE_ANY);
+    assert_non_null(value);
+    assert_string_equal(value, shown);
+    free(value);
+    zr_config_destroy(config);
+}
+
+static void test_old_names(void **state)
+{
+    check_setting("{\"bfloat16\": {\"enabled\": true}}", "bf16.enabled", "true");
+    check_setting("{\"zero_optimization\": true}", "zero_optimization.stage", "1");
+    check_setting("{\"zero_optimization\": false}", "zero_optimization.stage", "0");
+    check_setting("{\"zero_optimization\": {\"cpu_offload\": true}}", "zero_optimization.offload_optimizer.device",
+                  "\"cpu\"");
+    check_setting("{\"zero_optimization\": {\"cpu_offload\": false}}", "zero_optimization.offload_optimizer.device",
+                  "\"none\"");
+    check_setting("{\"zero_optimization\": {\"cpu_offload_param\": true}}", "zero_optimization.offload_param.device",
+                  "\"cpu\"");
+    check_setting("{\"zero_optimization\": {\"stage3_gather_fp16_weights_on_model_save\": true}}",
+                  "zero_optimization.stage3_gather_16bit_weights_on_model_save", "true");
+    check_setting("{\"zero_optimization\": {\"prefetch_bucket_size\": 7}}",
+                  "zero_optimization.stage3_prefetch_bucket_size", "7");
+    check_setting("{\"seed\": 42}", "libzero.seed", "42");
+}
+
+static void test_silent_sections_and_liberties(void **state)
+{
+    zero_error error;
+    const char *text = "{\"zero_optimization\": {\"offload_optimizer\": null, \"offload_param\": \"auto\",}, # remark\n"
+                       " \"optimizer\": \"auto\", \"prescale_gradients\": true, // more\n}";
+    zr_config *config = parsed(text, &error);
+    if (!config)
+        fail_msg("%s", error.message);
+    for (int i = 0; i < zr_key_count(); i++)
+        assert_int_equal(config->settings[i].value != NULL, !strcmp(zr_key_at(i)->path, "prescale_gradients"));
+    zr_config_destroy(config);
+    assert_int_equal(zr_config_parse(NULL, 0, "nothing", &config, &error), ZERO_OK);
+    zr_config_destroy(config);
+}
+
+static void test_what_is_not_json(void **state)
+{
+    static const char *const texts[] = {"",
+                                        " ",
+                                        "{",
+                                        "{\"steps_per_print\": }",
+                                        "{\"gradient_clipping\": NaN}",
+                                        "{\"gradient_clipping\": 1e999}",
+                                        "{\"train_batch_size\": 99999999999999999999}",
+                                        "{} {}",
+                                        "{steps_per_print: 1}",
+                                        "{\"steps_per_print\": 1",
+                                        "\"stage\"",
+                                        "{\"a\\u0000b\": 1}",
+                                        "{/* never closed }"};
+    for (int i = 0; i < ZR_COUNT(texts); i++)
+        expect_message(texts[i], "ds.json");
+    char deep[20001];
+    memset(deep, '[', 10000);
+    memset(deep + 10000, ']', 10000);
+    deep[20000] = 0;
+    expect_message(deep, "nested");
+}
+
+static void test_files(void **state)
+{
+    zero_error error;
+    zr_config *config;
+    assert_int_not_equal(zr_config_load("/", &config, &error), ZERO_OK);
+    assert_contains(error.message, "director");
+    assert_null(config);
+    assert_int_not_equal(zr_config_load("/nonexistent/ds.json", &config, &error), ZERO_OK);
+    assert_contains(error.message, "/nonexistent/ds.json");
+    char path[] = "/tmp/zr-config-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)1 << 30), 0); // sparse: no byte is written
+    assert_int_not_equal(zr_config_load(path, &config, &error), ZERO_OK);
+    assert_contains(error.message, path);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(write(fd, "{\"seed\": 3}", 11), 11);
+    assert_int_equal(zr_config_load(path, &config, &error), ZERO_OK);
+    assert_string_equal(config->name, path);
+    zr_config_destroy(config);
+    close(fd);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_wrong_type_of_every_row),
+        cmocka_unit_test(test_every_range),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_enums),
+        cmocka_unit_test(test_positions_and_names),
+        cmocka_unit_test(test_repetitions),
+        cmocka_unit_test(test_old_names),
+        cmocka_unit_test(test_silent_sections_and_liberties),
+        cmocka_unit_test(test_what_is_not_json),
+        cmocka_unit_test(test_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
