@@ -1,0 +1,148 @@
+// What all communicators have in common: checking arguments, counting, folding, and telling the others of every failure.
+//
+// An operation on a window counts as one message of the segment under way (contract 8). Small operands, private operands
+// and barriers are counted as traffic only.
+#include "comm/comm.h"
+
+#include "base/message.h"
+#include "comm/settle.h"
+#include "comm/staging.h"
+
+static zero_status refuse(const zr_window *window, zero_comm_op op, int slot, const char *why, zero_error *error)
+{
+    const char *name = window->slot_names && slot >= 0 && slot < window->slots ? window->slot_names[slot] : "?";
+    return zr_fail(error, ZERO_ERR_INTERNAL, "%s on slot %d (%s) of a window of %lld bytes: %s",
+                   op == ZERO_COMM_reduce_scatter ? "reduce_scatter" : "all_gather", slot, name, (long long)window->bytes, why);
+}
+
+static zero_status check_operand(const zr_handle *handle, zero_error *error)
+{
+    const zr_window *window = handle->window;
+    int64_t size = (int64_t)zero_dtype_bytes(handle->dtype);
+    if (handle->slot < 0 || handle->slot >= window->slots)
+        return refuse(window, handle->op, handle->slot, "there is no such slot", error);
+    if (handle->offset < 0 || handle->offset % size || handle->shard_elems < 0 ||
+        handle->shard_elems > (window->bytes - handle->offset) / size / window->comm->size)
+        return refuse(window, handle->op, handle->slot, "its operand does not lie inside", error);
+    if (handle->op == ZERO_COMM_reduce_scatter && (handle->dtype != ZERO_F32 || window->kind != ZR_WINDOW_SYMMETRIC))
+        return refuse(window, handle->op, handle->slot, "sums are of fp32 in symmetric windows", error);
+    return ZERO_OK;
+}
+
+static zero_status start(zr_handle *handle, zero_error *error)
+{
+    ZERO_TRY(check_operand(handle, error));
+    ZERO_TRY(handle->window->comm->ops->start(handle, error));
+    handle->pending = true;
+    return ZERO_OK;
+}
+
+static void count_message(zero_comm *comm, zero_comm_op op, int slot, int64_t shard_elems, int64_t bytes)
+{
+    comm->message_hash = zr_message_fold(comm->message_hash, op, slot, shard_elems);
+    comm->message_count++;
+    comm->traffic.calls[op]++;
+    comm->traffic.bytes[op] += bytes;
+}
+
+zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots, const char *const *slot_names, zr_window *out, zero_error *error)
+{
+    error = ZR_OR_OWN_ERROR(error);
+    *out = (zr_window){0};
+    zr_window window = {.comm = comm, .kind = kind, .bytes = bytes, .slots = slots, .slot_names = slot_names};
+    if (bytes < 0 || slots < 0)
+        return zr_comm_settle(comm, zr_fail(error, ZERO_ERR_INTERNAL, "a window of %lld bytes and %d slots", (long long)bytes, slots), error);
+    ZERO_TRY(zr_comm_settle(comm, comm->ops->window_create(comm, &window, error), error));
+    *out = window;
+    return ZERO_OK;
+}
+
+void zr_window_destroy(zr_window *window)
+{
+    if (window->comm)
+        window->comm->ops->window_destroy(window);
+    *window = (zr_window){0};
+}
+
+zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, zr_handle *out, zero_error *error)
+{
+    zero_comm *comm = window->comm;
+    error = ZR_OR_OWN_ERROR(error);
+    assert(op == ZERO_COMM_reduce_scatter || op == ZERO_COMM_all_gather);
+    *out = (zr_handle){.window = window, .op = op, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = dtype};
+    ZERO_TRY(zr_comm_settle(comm, start(out, error), error));
+    int64_t shard_bytes = window->kind == ZR_WINDOW_SHARED ? 0 : shard_elems * (int64_t)zero_dtype_bytes(dtype);
+    count_message(comm, op, slot, shard_elems, (comm->size - 1) * shard_bytes);
+    return ZERO_OK;
+}
+
+zero_status zr_comm_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    error = ZR_OR_OWN_ERROR(error);
+    assert(handle->pending && handle->op == ZERO_COMM_reduce_scatter);
+    handle->pending = false;
+    return zr_comm_settle(comm, comm->ops->reduce_scatter_wait(handle, dst, add, error), error);
+}
+
+zero_status zr_comm_all_gather_wait(zr_handle *handle, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    error = ZR_OR_OWN_ERROR(error);
+    assert(handle->pending && handle->op == ZERO_COMM_all_gather);
+    handle->pending = false;
+    return zr_comm_settle(comm, comm->ops->all_gather_wait(handle, error), error);
+}
+
+zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error)
+{
+    zero_comm *comm = window->comm;
+    error = ZR_OR_OWN_ERROR(error);
+    return zr_comm_settle(comm, comm->ops->quiesce(window, slot, error), error);
+}
+
+static zero_status all_reduce(zr_handle *handle, zero_error *error)
+{
+    zr_window *window = handle->window;
+    const zr_comm_ops *ops = window->comm->ops;
+    float *own = (float *)(window->mine + handle->offset) + window->comm->rank * handle->shard_elems;
+    ZERO_TRY(start(handle, error));
+    ZERO_TRY(ops->reduce_scatter_wait(handle, own, false, error));
+    handle->op = ZERO_COMM_all_gather;
+    ZERO_TRY(start(handle, error));
+    ZERO_TRY(ops->all_gather_wait(handle, error));
+    return ops->quiesce(window, handle->slot, error);
+}
+
+zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_error *error)
+{
+    zero_comm *comm = window->comm;
+    error = ZR_OR_OWN_ERROR(error);
+    zr_handle handle = {.window = window, .op = ZERO_COMM_reduce_scatter, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = ZERO_F32};
+    ZERO_TRY(zr_comm_settle(comm, all_reduce(&handle, error), error));
+    count_message(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard_elems * (int64_t)sizeof(float));
+    return ZERO_OK;
+}
+
+void zr_comm_progress(zero_comm *comm, int64_t step)
+{
+    comm->step = step;
+    if (comm->ops->progress)
+        comm->ops->progress(comm);
+}
+
+void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems)
+{
+    count_message(comm, ZERO_COMM_all_gather, slot, shard_elems, 0);
+}
+
+void zr_comm_hash_reset(zero_comm *comm)
+{
+    comm->message_hash = ZR_MESSAGE_SEED;
+    comm->message_count = 0;
+}
+
+int64_t zr_comm_staging_bytes(const zero_comm *comm)
+{
+    return comm->versions ? 0 : zr_staging_bytes(comm->size);
+}

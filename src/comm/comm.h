@@ -1,0 +1,118 @@
+// The communicator (contracts 3, 7, 8): memory that ranks can reach, and operations on it.
+//
+// Data moves in WINDOWS, collective allocations, and in SLOTS of a window (the engine's pieces), each with its own
+// sequence numbers, so that no operation needs a barrier over all ranks:
+//
+//   symmetric window: every rank has a region of its own of `bytes`      [rank 0 ........][rank 1 ........]...
+//   shared window:    one region of `bytes` that all ranks map           [ shard 0 | shard 1 | ... ]
+//
+// Operations are started (sealing this rank's operand) and waited for; between the two the operand must not change, and
+// after the wait a rank that wants to overwrite its operand calls zr_comm_quiesce: all readers have drained it.
+// All ranks start and wait for the same operations in the same order. Sums follow the one fixed tree of contract 3.
+//
+// Every wait has a deadline without progress and ends at once when a rank dies or aborts; the message names rank,
+// operation, slot and step. Errors are final: the communicator can only be aborted and destroyed afterwards.
+#ifndef ZR_COMM_COMM_H
+#define ZR_COMM_COMM_H
+
+#include "memory/ledger.h"
+#include <zero/comm.h>
+
+typedef enum zr_window_kind { ZR_WINDOW_SYMMETRIC, ZR_WINDOW_SHARED } zr_window_kind;
+
+typedef struct zr_window {
+    zero_comm *comm;
+    zr_window_kind kind;
+    int64_t bytes;
+    int slots;
+    const char *const *slot_names; // (slots), outlives the window
+    char *mine;                    // this rank's region; shared: the one region
+    void *impl;
+} zr_window;
+
+typedef struct zr_handle { // an operation under way
+    zr_window *window;
+    zero_comm_op op;
+    int slot;
+    int64_t offset, shard_elems; // bytes, elements
+    zero_dtype dtype;
+    uint64_t sequence;
+    bool pending;
+    void *impl;
+} zr_handle;
+
+typedef enum zr_reduction { ZR_SUM, ZR_MAX, ZR_MIN } zr_reduction;
+
+typedef struct zr_comm_ops {
+    const char *name;
+    zero_status (*window_create)(zero_comm *comm, zr_window *window, zero_error *error);
+    void (*window_destroy)(zr_window *window);
+    // Contributions lie at `offset` of each rank's region: (N, shard_elems). wait: dst(shard_elems) fp32 = tree sum of the
+    // ranks' shard `rank`, or dst += tree sum. dst may be the own shard of the own region.
+    zero_status (*reduce_scatter_wait)(zr_handle *handle, float *dst, bool add, zero_error *error);
+    // The own shard lies in place at offset + rank*shard bytes; after wait the region holds all N.
+    zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
+    zero_status (*start)(zr_handle *handle, zero_error *error); // seals the operand of either
+    zero_status (*quiesce)(zr_window *window, int slot, zero_error *error);
+    // Small private operands (at most ZR_COMM_SMALL_BYTES), the same result on every rank; order of ranks 0..N-1.
+    zero_status (*all_reduce_small)(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error);
+    zero_status (*send)(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error);
+    zero_status (*recv)(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
+    zero_status (*barrier)(zero_comm *comm, zero_error *error);
+    void (*progress)(zero_comm *comm); // optional: a sign of life that peers see
+    void (*abort)(zero_comm *comm, const char *message);
+    void (*destroy)(zero_comm *comm);
+} zr_comm_ops;
+
+// Versions of a shared window's slots (contract 7), for communicators that map; NULL where nothing is mapped (mpi).
+typedef struct zr_version_ops {
+    zero_status (*publish)(zr_window *window, int slot, uint64_t version, zero_error *error);       // own shard holds `version`
+    zero_status (*await_published)(zr_window *window, int slot, uint64_t version, zero_error *error); // all N shards do
+    zero_status (*release)(zr_window *window, int slot, uint64_t version, zero_error *error);       // this rank reads no more of <= version
+    zero_status (*await_released)(zr_window *window, int slot, uint64_t version, zero_error *error); // no rank does
+} zr_version_ops;
+
+struct zero_comm {
+    const zr_comm_ops *ops;
+    const zr_version_ops *versions;
+    int rank, size;
+    double timeout;         // seconds without progress
+    int64_t step;           // for messages; set by zr_comm_progress
+    zero_traffic traffic;   // counted here, in comm.c, once for all implementations
+    uint64_t message_hash;  // of (op, slot, shard_elems) of the operations on windows since zr_comm_hash_reset
+    int64_t message_count;  // of those
+    void *impl;
+};
+
+#define ZR_COMM_SMALL_BYTES 65536
+
+zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots, const char *const *slot_names, zr_window *out, zero_error *error);
+void zr_window_destroy(zr_window *window); // not collective; zeroed windows are fine
+
+// shard_elems: elements of one rank's shard. dtype of the operand (fp32 now). op: ZERO_COMM_reduce_scatter or ZERO_COMM_all_gather.
+zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, zr_handle *out, zero_error *error);
+zero_status zr_comm_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error);
+zero_status zr_comm_all_gather_wait(zr_handle *handle, zero_error *error);
+zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error);
+// In place over the region: reduce-scatter into the own shard, then all-gather. Synchronous: the region may be overwritten.
+zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_error *error);
+
+zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error);
+zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int root, zero_error *error);  // private memory, any size
+zero_status zr_comm_reduce(zero_comm *comm, float *data, int64_t count, int root, zero_error *error);    // tree sum at root
+zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error);
+zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
+zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
+
+// Sign of life, and the step for messages: called by the engine once a unit, by loaders and savers as they go on. Cheap.
+void zr_comm_progress(zero_comm *comm, int64_t step);
+// One acquire of a mapped slot: counted as an all-gather of 0 bytes.
+void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);
+void zr_comm_hash_reset(zero_comm *comm);
+// Bytes that this communicator keeps for shards on their way (mpi), whatever the pieces; 0 where peers are read in place.
+int64_t zr_comm_staging_bytes(const zero_comm *comm);
+
+// dst[i] = (or +=) tree sum over r of src[r][i]; the order of contract 3, one rounding an addition, vectorised.
+void zr_tree_sum(float *dst, const float *const *src, int ranks, int64_t count, bool add);
+
+#endif

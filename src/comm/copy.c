@@ -1,0 +1,52 @@
+#include "comm/copy.h"
+
+#include <string.h>
+#if defined(__has_feature)
+#define SANITIZED (__has_feature(thread_sanitizer) || __has_feature(address_sanitizer))
+#elif defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+#if defined(__SSE2__) && !SANITIZED // the sanitizers do not see streaming stores
+#include <emmintrin.h>
+#define STREAMING 1
+#else
+#define STREAMING 0
+#endif
+
+#define STREAM_FROM (4 << 20)  // bytes: smaller ones are better found in the cache by their reader
+#define PIECE (256 << 10)      // bytes: what one thread copies at a time
+
+#if STREAMING
+static void copy_streaming(char *dst, const char *src, int64_t bytes)
+{
+    int64_t head = ZR_MIN((int64_t)(-(uintptr_t)dst & 15), bytes);
+    memcpy(dst, src, (size_t)head);
+    int64_t body = (bytes - head) & ~(int64_t)63;
+    for (int64_t i = head; i < head + body; i += 64)
+        for (int lane = 0; lane < 64; lane += 16)
+            _mm_stream_si128((__m128i *)(dst + i + lane), _mm_loadu_si128((const __m128i *)(src + i + lane)));
+    memcpy(dst + head + body, src + head + body, (size_t)(bytes - head - body));
+    _mm_sfence();
+}
+#else
+static void copy_streaming(char *dst, const char *src, int64_t bytes)
+{
+    memcpy(dst, src, (size_t)bytes);
+}
+#endif
+
+void zr_comm_copy(void *dst, const void *src, int64_t bytes)
+{
+    if (bytes < STREAM_FROM) {
+        memcpy(dst, src, (size_t)bytes);
+        return;
+    }
+    int64_t pieces = (bytes + PIECE - 1) / PIECE;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static)
+#endif
+    for (int64_t p = 0; p < pieces; p++)
+        copy_streaming((char *)dst + p * PIECE, (const char *)src + p * PIECE, ZR_MIN(PIECE, bytes - p * PIECE));
+}

@@ -1,0 +1,22 @@
+// The communicators that comm.c opens. Private to this room.
+#ifndef ZR_COMM_IMPLEMENTATIONS_H
+#define ZR_COMM_IMPLEMENTATIONS_H
+
+#include "comm/comm.h"
+#include "comm/environment.h"
+
+zero_status zr_self_open(zero_comm **out, zero_error *error);
+zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **out, zero_error *error);
+zero_status zr_local_threads_open(int ranks, double timeout, zero_comm **comms, zero_error *error);
+
+// mpi.c, in a module of its own; mpi_loader.c finds it beside the program or the library, or where it was installed.
+#define ZR_MPI_MODULE "libzero_mpi.so"
+#define ZR_MPI_ENTRY "zr_mpi_module"
+typedef struct zr_mpi_module {
+    size_t comm_size; // sizeof(zero_comm), as the module was built
+    const char *version;
+    zero_status (*open)(int expected_size, double timeout, zero_comm **out, zero_error *error); // 0: any size
+} zr_mpi_module;
+zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error); // ZERO_ERR_UNSUPPORTED where there is no module
+
+#endif

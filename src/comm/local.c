@@ -1,0 +1,207 @@
+// Ranks of one machine, as processes that share a memfd or as threads that share a mapping: opening, aborting, leaving.
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "comm/implementations.h"
+#include "comm/local_control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static const zr_comm_ops process_ops, thread_ops;
+
+typedef struct local_comm {
+    zero_comm comm;
+    zr_local local;
+} local_comm;
+
+static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int rank, int memfd, double timeout, zero_error *error)
+{
+    local_comm *made = zr_alloc(sizeof *made, error);
+    if (!made)
+        return NULL;
+    made->local = (zr_local){.control = control, .record = &control->records[rank], .rank = rank, .memfd = memfd};
+    made->comm = (zero_comm){.ops = ops, .versions = &zr_local_versions, .rank = rank, .size = control->ranks, .timeout = timeout, .impl = &made->local};
+    return &made->comm;
+}
+
+// A core for every rank: those that the ranks are bound to together or, unbound, those that the process is allowed.
+static bool has_core_for_each(const zr_control *control)
+{
+    cpu_set_t all, own;
+    CPU_ZERO(&all);
+    CPU_ZERO(&own);
+    sched_getaffinity(0, sizeof own, &own);
+    for (int r = 0; r < control->ranks; r++)
+        CPU_OR(&all, &all, &control->records[r].cpus);
+    bool bound = !CPU_EQUAL(&all, &own);
+    return control->ranks <= (bound ? CPU_COUNT(&all) : zr_cpu_budget_get().allowed);
+}
+
+// A rank dies with the parent that supervises it, however that ends.
+static void bind_to_parent(const zr_control *control)
+{
+    if (control->parent.pid == 0 || getppid() != control->parent.pid)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != control->parent.pid)
+        raise(SIGKILL);
+}
+
+static zero_status take_record(zr_control *control, const zr_launch *launch, zero_error *error)
+{
+    zr_record *record = &control->records[launch->rank];
+    if (control->ranks != launch->size)
+        return zr_fail(error, ZERO_ERR_CONFIG, "the environment says %d ranks, but their shared memory was made for %d", launch->size, control->ranks);
+    if (atomic_load(&record->state) != ZR_RANK_ABSENT)
+        return zr_fail(error, ZERO_ERR_USAGE, "rank %d has opened its communicator before: a job has one a rank", launch->rank);
+    record->process = zr_process_self();
+    sched_getaffinity(0, sizeof record->cpus, &record->cpus);
+    atomic_store_explicit(&record->state, ZR_RANK_JOINED, memory_order_release);
+    return ZERO_OK;
+}
+
+// The descriptor that was handed on stays as it is, so that a second attempt to open is recognised.
+static zero_status adopt(const zr_launch *launch, int *memfd, zr_control **control, zero_error *error)
+{
+    fcntl(launch->memfd, F_SETFD, FD_CLOEXEC);
+    *memfd = fcntl(launch->memfd, F_DUPFD_CLOEXEC, 0);
+    if (*memfd < 0)
+        return zr_fail_errno(error, ZERO_ERR_CONFIG, errno, "%s names descriptor %d, which this process was not handed", ZR_MEMFD_VARIABLE, launch->memfd);
+    zero_status status = zr_local_control_map(*memfd, control, error);
+    if (status != ZERO_OK)
+        close(*memfd);
+    return status;
+}
+
+static zero_status find_control(const zr_launch *launch, double timeout, int *memfd, zr_control **control, zero_error *error)
+{
+    return launch->memfd >= 0 ? adopt(launch, memfd, control, error) : zr_local_hand_over(launch, timeout, memfd, control, error);
+}
+
+// Waits until all ranks have come; a rank that cannot come tells the others so.
+static zero_status join(const zr_launch *launch, double timeout, int memfd, zr_control *control, zero_comm **out, zero_error *error)
+{
+    ZERO_TRY(take_record(control, launch, error));
+    bind_to_parent(control);
+    zero_comm *comm = comm_create(&process_ops, control, launch->rank, memfd, timeout, error);
+    if (!comm) {
+        zr_local_failure failure = {.rank = launch->rank, .status = ZERO_ERR_PEER, .message = "a rank had no memory to join"};
+        zr_local_fail(control, &failure);
+        return ZERO_ERR_MEMORY;
+    }
+    zero_status status = zr_local_barrier(comm, error);
+    if (status != ZERO_OK) {
+        zr_free(comm);
+        return status;
+    }
+    ((zr_local *)comm->impl)->spin = has_core_for_each(control);
+    *out = comm;
+    return ZERO_OK;
+}
+
+zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **out, zero_error *error)
+{
+    int memfd;
+    zr_control *control;
+    ZERO_TRY(find_control(launch, timeout, &memfd, &control, error));
+    zero_status status = join(launch, timeout, memfd, control, out, error);
+    if (status != ZERO_OK) {
+        zr_local_control_unmap(control);
+        close(memfd);
+    }
+    return status;
+}
+
+zero_status zr_local_threads_open(int ranks, double timeout, zero_comm **comms, zero_error *error)
+{
+    size_t bytes = (size_t)zr_local_control_bytes(ranks);
+    zr_control *control = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (control == MAP_FAILED)
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %zu bytes for %d ranks", bytes, ranks);
+    zr_local_control_init(control, ranks, true);
+    bool spin = ranks <= zr_cpu_budget_get().allowed;
+    for (int r = 0; r < ranks; r++)
+        comms[r] = NULL;
+    for (int r = 0; r < ranks; r++) {
+        comms[r] = comm_create(&thread_ops, control, r, -1, timeout, error);
+        if (!comms[r])
+            goto undo_comms;
+        ((zr_local *)comms[r]->impl)->spin = spin;
+        atomic_store(&control->records[r].state, ZR_RANK_JOINED);
+    }
+    return ZERO_OK;
+undo_comms:
+    for (int r = 0; r < ranks; r++) {
+        zr_free(comms[r]);
+        comms[r] = NULL;
+    }
+    munmap(control, bytes);
+    return ZERO_ERR_MEMORY;
+}
+
+static void progress(zero_comm *comm)
+{
+    zr_record *record = ((zr_local *)comm->impl)->record;
+    uint64_t beats = atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
+    atomic_store_explicit(&record->step, comm->step, memory_order_relaxed);
+    atomic_store_explicit(&record->heartbeat, beats + 1, memory_order_relaxed);
+}
+
+static void abort_job(zero_comm *comm, const char *message)
+{
+    zr_local_failure failure = {.rank = comm->rank, .status = ZERO_ERR_PEER, .step = comm->step};
+    snprintf(failure.message, sizeof failure.message, "rank %d gave up at step %lld: %s", comm->rank, (long long)comm->step, message);
+    zr_local_fail(((zr_local *)comm->impl)->control, &failure);
+}
+
+static void leave(zero_comm *comm)
+{
+    zr_local *local = comm->impl;
+    atomic_store_explicit(&local->record->state, ZR_RANK_LEFT, memory_order_release);
+    zr_local_ring(local->control, comm->rank);
+    if (local->memfd >= 0 || atomic_fetch_sub(&local->control->users, 1) == 1)
+        zr_local_control_unmap(local->control);
+    if (local->memfd >= 0)
+        close(local->memfd);
+    zr_free(comm);
+}
+
+static const zr_comm_ops process_ops = {
+    .name = "local processes",
+    .window_create = zr_local_window_create,
+    .window_destroy = zr_local_window_destroy,
+    .start = zr_local_start,
+    .reduce_scatter_wait = zr_local_reduce_scatter_wait,
+    .all_gather_wait = zr_local_all_gather_wait,
+    .quiesce = zr_local_quiesce,
+    .all_reduce_small = zr_local_all_reduce_small,
+    .send = zr_local_send,
+    .recv = zr_local_recv,
+    .barrier = zr_local_barrier,
+    .progress = progress,
+    .abort = abort_job,
+    .destroy = leave,
+};
+
+static const zr_comm_ops thread_ops = {
+    .name = "local threads",
+    .window_create = zr_local_window_create,
+    .window_destroy = zr_local_window_destroy,
+    .start = zr_local_start,
+    .reduce_scatter_wait = zr_local_reduce_scatter_wait,
+    .all_gather_wait = zr_local_all_gather_wait,
+    .quiesce = zr_local_quiesce,
+    .all_reduce_small = zr_local_all_reduce_small,
+    .send = zr_local_send,
+    .recv = zr_local_recv,
+    .barrier = zr_local_barrier,
+    .progress = progress,
+    .abort = abort_job,
+    .destroy = leave,
+};

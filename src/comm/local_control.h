@@ -1,0 +1,138 @@
+// The memory that the ranks of one machine share, and what its files tell each other. Private to local_*.c.
+//
+//   memfd (processes) or anonymous mapping (threads):
+//   [zr_control | records (N) | sent (N,N) | taken (N,N) | small (N,2,64K) | mail (N,2,32K)] [window] [window] ...
+//
+// Every word is written by one rank and read by all: a rank publishes with a release store, then rings its own doorbell;
+// whoever waits for a word of rank p sleeps on p's doorbell. No word ever goes back, so a wait is "word >= target".
+#ifndef ZR_COMM_LOCAL_CONTROL_H
+#define ZR_COMM_LOCAL_CONTROL_H
+
+#include "comm/comm.h"
+#include "comm/local.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#define ZR_LINE 64
+#define ZR_PAGE 4096
+#define ZR_MAIL_BYTES 32768
+#define ZR_WINDOWS 64 // alive at one time
+#define ZR_GONE_LOOKS 10 // that a parent gets to tell how a rank ended, which it alone knows
+#define ZR_SLICE 0.1  // seconds of sleep between looks at whether the others are alive
+
+enum { ZR_RANK_ABSENT, ZR_RANK_JOINED, ZR_RANK_LEFT };
+enum { ZR_FAILURE_NONE, ZR_FAILURE_CLAIMED, ZR_FAILURE_WRITTEN };
+
+typedef struct zr_process { // told from a later one of the same number by its start
+    int32_t pid;
+    uint64_t start;      // clock ticks since boot; 0: not known
+    uint64_t name_space; // of process numbers; another one cannot be asked about
+} zr_process;
+
+typedef struct zr_record {
+    _Alignas(ZR_LINE) _Atomic uint32_t bell; // rung after each publication: also a sign of life
+    _Atomic uint32_t waiters;
+    _Alignas(ZR_LINE) _Atomic uint64_t posted; // rounds of small operations: (round, check)
+    _Alignas(ZR_LINE) _Atomic uint64_t heartbeat;
+    _Atomic int64_t step;
+    _Atomic int32_t waiting_on; // rank, -1: none
+    _Alignas(ZR_LINE) _Atomic int32_t state;
+    zr_process process;
+    cpu_set_t cpus; // that the rank may run on
+    char note[ZERO_MESSAGE_BYTES]; // why it could not do its part of a collective allocation
+} zr_record;
+
+typedef struct zr_window_entry { // written by rank 0 before its ranks agree
+    _Atomic int32_t users;
+    int64_t offset; // in the memfd
+    char *base;     // of threads
+} zr_window_entry;
+
+struct zr_control {
+    uint64_t magic;
+    int32_t ranks;
+    int32_t threads;
+    int64_t bytes;         // of this area
+    zr_process parent;     // that supervises; pid 0: none
+    _Atomic int32_t users; // threads: communicators that still map this
+    int64_t end;           // of the memfd; rank 0's
+    _Atomic int32_t failure_state;
+    zr_local_failure failure;
+    zr_window_entry windows[ZR_WINDOWS];
+    zr_record records[];
+};
+
+typedef struct zr_local { // one rank's view
+    zr_control *control;
+    zr_record *record; // its own
+    int rank;
+    int memfd;         // -1: threads
+    bool spin;         // every rank has a core of its own
+    bool failed;
+    uint64_t round;    // of small operations
+    int64_t windows;   // created so far
+    int64_t mails;     // chunks sent so far, to anyone
+    struct { int to; uint64_t count; } mail[2]; // whom each of the two buffers was last filled for
+    int next_looked_at;
+    int gone;          // looks at a rank that is gone and whose end the parent has yet to tell
+} zr_local;
+
+// local_control.c
+int64_t zr_local_control_bytes(int ranks);
+void zr_local_control_init(zr_control *control, int ranks, bool threads);
+zero_status zr_local_memfd_create(int ranks, int *memfd, zr_control **control, zero_error *error);
+zero_status zr_local_control_map(int memfd, zr_control **out, zero_error *error);
+void zr_local_control_unmap(zr_control *control);
+_Atomic uint64_t *zr_local_sent(zr_control *control, int from, int to);
+_Atomic uint64_t *zr_local_taken(zr_control *control, int from, int to);
+char *zr_local_small(zr_control *control, int rank, int parity);
+char *zr_local_mail(zr_control *control, int rank, int buffer);
+// Commits pages of the memfd, growing it: what is mapped there can be touched without a signal.
+zero_status zr_local_commit(int memfd, int64_t offset, int64_t bytes, zero_error *error);
+// Keeps the first failure of the job and wakes everyone.
+void zr_local_fail(zr_control *control, const zr_local_failure *failure);
+bool zr_local_failure_read(const zr_control *control, zr_local_failure *out);
+void zr_local_ring(zr_control *control, int rank);
+void zr_local_ring_all(zr_control *control);
+
+// local_process.c
+zr_process zr_process_self(void);
+typedef struct zr_process_look { char state; int wait_status; bool known; } zr_process_look; // state 0: gone; known: wait_status is
+zr_process_look zr_process_look_at(const zr_process *process);
+// The failure that the end of `rank` is; wait_status as waitpid tells it, -1: not known.
+void zr_local_failure_of_end(zr_control *control, int rank, int wait_status, zr_local_failure *out);
+
+// local_wait.c
+typedef struct zr_wait {
+    const _Atomic uint64_t *word; // of rank `peer`
+    int shift;                    // ready when (*word >> shift) >= target
+    uint64_t target;
+    int peer;
+    const char *doing, *slot;     // for messages; slot may be NULL
+} zr_wait;
+zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error);
+// The peer has arrived, but in another operation: ends the job with ZERO_ERR_INTERNAL.
+zero_status zr_local_mismatch(zero_comm *comm, const zr_wait *wait, zero_error *error);
+
+// local_mail.c
+zero_status zr_local_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error);
+zero_status zr_local_barrier(zero_comm *comm, zero_error *error);
+zero_status zr_local_send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error);
+zero_status zr_local_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
+
+// local_window.c
+zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_error *error);
+void zr_local_window_destroy(zr_window *window);
+
+// local_ops.c
+zero_status zr_local_start(zr_handle *handle, zero_error *error);
+zero_status zr_local_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error);
+zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error);
+zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error);
+extern const zr_version_ops zr_local_versions;
+
+// local_join.c
+zero_status zr_local_hand_over(const zr_launch *launch, double timeout, int *memfd, zr_control **control, zero_error *error);
+
+#endif

@@ -1,0 +1,137 @@
+// Operations on windows: every rank reads its peers' regions in place, as soon as each peer has sealed its operand.
+//
+// reduce-scatter: rank r sums shard r of all regions; no other rank reads or writes shard r of any region meanwhile, so the
+// sum may go in place. all-gather: rank r copies shard p from rank p's region; in a shared window nothing moves.
+#include "comm/copy.h"
+#include "comm/local_window.h"
+
+#define CHECK_BITS 24
+
+static uint64_t check_of(const zr_handle *handle)
+{
+    uint64_t hash = (uint64_t)handle->op * 0x9e3779b97f4a7c15ull ^ (uint64_t)handle->offset * 0xff51afd7ed558ccdull ^
+                    (uint64_t)handle->shard_elems * 0xc4ceb9fe1a85ec53ull ^ (uint64_t)handle->dtype;
+    hash *= 0xff51afd7ed558ccdull;
+    return hash >> (64 - CHECK_BITS);
+}
+
+static const char *slot_name(const zr_window *window, int slot)
+{
+    return window->slot_names ? window->slot_names[slot] : NULL;
+}
+
+zero_status zr_local_start(zr_handle *handle, zero_error *error)
+{
+    zr_window *window = handle->window;
+    zr_local *local = window->comm->impl;
+    zr_local_window *mine = window->impl;
+    handle->sequence = ++mine->sequence[handle->slot];
+    zr_slot_words *words = zr_slot_words_of(window, handle->slot, window->comm->rank);
+    atomic_store_explicit(&words->sealed, handle->sequence << CHECK_BITS | check_of(handle), memory_order_release);
+    zr_local_ring(local->control, window->comm->rank);
+    return ZERO_OK;
+}
+
+static zero_status await_sealed(const zr_handle *handle, int rank, const char *doing, zero_error *error)
+{
+    zr_window *window = handle->window;
+    const _Atomic uint64_t *word = &zr_slot_words_of(window, handle->slot, rank)->sealed;
+    zr_wait wait = {.word = word, .shift = CHECK_BITS, .target = handle->sequence, .peer = rank, .doing = doing, .slot = slot_name(window, handle->slot)};
+    ZERO_TRY(zr_local_await(window->comm, &wait, error));
+    uint64_t sealed = atomic_load_explicit(word, memory_order_relaxed);
+    if (sealed >> CHECK_BITS == handle->sequence && sealed != (handle->sequence << CHECK_BITS | check_of(handle)))
+        return zr_local_mismatch(window->comm, &wait, error);
+    return ZERO_OK;
+}
+
+static void drain(const zr_handle *handle)
+{
+    zero_comm *comm = handle->window->comm;
+    zr_slot_words *words = zr_slot_words_of(handle->window, handle->slot, comm->rank);
+    atomic_store_explicit(&words->drained, handle->sequence, memory_order_release);
+    zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
+}
+
+zero_status zr_local_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    const float *source[ZERO_MAX_RANKS];
+    for (int i = 0; i < comm->size; i++) {
+        int r = (comm->rank + i) % comm->size;
+        ZERO_TRY(await_sealed(handle, r, "reduce_scatter", error));
+        source[r] = (const float *)(zr_local_region(handle->window, r) + handle->offset) + comm->rank * handle->shard_elems;
+    }
+    zr_tree_sum(dst, source, comm->size, handle->shard_elems, add);
+    drain(handle);
+    return ZERO_OK;
+}
+
+zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
+{
+    zr_window *window = handle->window;
+    int64_t bytes = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    for (int i = 1; i < window->comm->size; i++) {
+        int r = (window->comm->rank + i) % window->comm->size;
+        int64_t at = handle->offset + r * bytes;
+        ZERO_TRY(await_sealed(handle, r, "all_gather", error));
+        if (window->kind == ZR_WINDOW_SYMMETRIC)
+            zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes);
+    }
+    drain(handle);
+    return ZERO_OK;
+}
+
+zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error)
+{
+    const zr_local_window *mine = window->impl;
+    for (int i = 1; i < window->comm->size; i++) {
+        int r = (window->comm->rank + i) % window->comm->size;
+        zr_wait wait = {.word = &zr_slot_words_of(window, slot, r)->drained, .target = mine->sequence[slot], .peer = r, .doing = "quiesce", .slot = slot_name(window, slot)};
+        ZERO_TRY(zr_local_await(window->comm, &wait, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t version, const char *doing, zero_error *error)
+{
+    for (int i = 0; i < window->comm->size; i++) {
+        int r = (window->comm->rank + i) % window->comm->size;
+        const char *words = (const char *)zr_slot_words_of(window, slot, r);
+        zr_wait wait = {.word = (const _Atomic uint64_t *)(words + word), .target = version, .peer = r, .doing = doing, .slot = slot_name(window, slot)};
+        ZERO_TRY(zr_local_await(window->comm, &wait, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status publish(zr_window *window, int slot, uint64_t version, zero_error *error)
+{
+    zero_comm *comm = window->comm;
+    atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->published, version, memory_order_release);
+    zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
+    return ZERO_OK;
+}
+
+static zero_status release(zr_window *window, int slot, uint64_t version, zero_error *error)
+{
+    zero_comm *comm = window->comm;
+    atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->released, version, memory_order_release);
+    zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
+    return ZERO_OK;
+}
+
+static zero_status await_published(zr_window *window, int slot, uint64_t version, zero_error *error)
+{
+    return await_all(window, slot, offsetof(zr_slot_words, published), version, "waiting for publication", error);
+}
+
+static zero_status await_released(zr_window *window, int slot, uint64_t version, zero_error *error)
+{
+    return await_all(window, slot, offsetof(zr_slot_words, released), version, "waiting for release", error);
+}
+
+const zr_version_ops zr_local_versions = {
+    .publish = publish,
+    .await_published = await_published,
+    .release = release,
+    .await_released = await_released,
+};

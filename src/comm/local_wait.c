@@ -1,0 +1,227 @@
+// The one wait of the local communicator: a short spin where every rank has a core, then sleep on the peer's doorbell.
+//
+// A wait ends in four ways: its word arrives; the job has failed; a rank is found dead; or nobody on whom it hangs has given
+// a sign of life for the timeout. Time is counted in slices of sleep: one that took far longer than asked means that this
+// process was stopped itself (Ctrl-Z of the whole job), and does not count.
+#define _GNU_SOURCE
+#include "comm/local_control.h"
+
+#include "base/clock.h"
+
+#include <linux/futex.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#define SPIN_SECONDS 50e-6
+#define STOPPED_SECONDS 1.0 // a slice of ZR_SLICE that took this long was not sleep
+#define LOOKS 8             // ranks looked at in a slice beside those that this one hangs on
+
+typedef struct patience {
+    int culprit;     // at the end of the chain of ranks that wait for each other
+    uint64_t pulse;  // its signs of life
+    double stalled;  // seconds since the last one
+    double unlooked; // seconds since the last look at processes
+} patience;
+
+static bool is_ready(const zr_wait *wait)
+{
+    return atomic_load_explicit(wait->word, memory_order_acquire) >> wait->shift >= wait->target;
+}
+
+static void relax(void)
+{
+#if defined(__SSE2__)
+    _mm_pause();
+#endif
+}
+
+static bool spin(const zr_wait *wait)
+{
+    double start = zr_clock_seconds();
+    do
+        for (int i = 0; i < 64; i++) {
+            if (is_ready(wait))
+                return true;
+            relax();
+        }
+    while (zr_clock_seconds() - start < SPIN_SECONDS);
+    return false;
+}
+
+// The failure as this rank tells it: where it was itself, then what happened to whom.
+static zero_status tell(zero_comm *comm, const zr_wait *wait, const zr_local_failure *failure, zero_error *error)
+{
+    zr_local *local = comm->impl;
+    local->failed = true;
+    return zr_fail(error, failure->status, "rank %d, %s%s%s, step %lld: %s", comm->rank, wait->doing, wait->slot ? " of " : "",
+                   wait->slot ? wait->slot : "", (long long)comm->step, failure->message);
+}
+
+// Tells the job's first failure, which may be another one by now.
+static zero_status settle(zero_comm *comm, const zr_wait *wait, zr_local_failure *failure, zero_error *error)
+{
+    zr_control *control = ((zr_local *)comm->impl)->control;
+    zr_local_fail(control, failure);
+    zr_local_failure_read(control, failure);
+    return tell(comm, wait, failure, error);
+}
+
+static zero_status tell_death(zero_comm *comm, const zr_wait *wait, int rank, const zr_process_look *look, zero_error *error)
+{
+    zr_control *control = ((zr_local *)comm->impl)->control;
+    zr_local_failure failure;
+    zr_local_failure_of_end(control, rank, look->known ? look->wait_status : -1, &failure);
+    return settle(comm, wait, &failure, error);
+}
+
+static zero_status tell_left(zero_comm *comm, const zr_wait *wait, zero_error *error)
+{
+    zr_local_failure failure = {.rank = wait->peer, .status = ZERO_ERR_PEER};
+    snprintf(failure.message, sizeof failure.message, "rank %d has destroyed its communicator and will not come", wait->peer);
+    return settle(comm, wait, &failure, error);
+}
+
+static zero_status tell_parent(zero_comm *comm, const zr_wait *wait, zero_error *error)
+{
+    zr_local_failure failure = {.rank = -1, .status = ZERO_ERR_PEER};
+    snprintf(failure.message, sizeof failure.message, "the process that started the ranks has ended");
+    return settle(comm, wait, &failure, error);
+}
+
+static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int culprit, zero_error *error)
+{
+    const zr_record *record = &((zr_local *)comm->impl)->control->records[culprit];
+    bool joined = atomic_load_explicit(&record->state, memory_order_acquire) != ZR_RANK_ABSENT;
+    zr_process_look look = joined ? zr_process_look_at(&record->process) : (zr_process_look){.state = '?'};
+    zr_local_failure failure = {.rank = culprit, .status = ZERO_ERR_TIMEOUT, .step = atomic_load(&record->step)};
+    snprintf(failure.message, sizeof failure.message, "rank %d (%s) made no progress for %g s; it was last seen at step %lld", culprit,
+             !joined ? "has not joined" : look.state == 'T' ? "stopped" : "alive", comm->timeout, (long long)failure.step);
+    return settle(comm, wait, &failure, error);
+}
+
+// awaited: this rank hangs on rank r; others count as dead only where they surely did not end well.
+static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, int r, bool awaited, zero_error *error)
+{
+    zr_local *local = comm->impl;
+    const zr_control *control = local->control;
+    const zr_record *record = &control->records[r];
+    int state = atomic_load_explicit(&record->state, memory_order_acquire);
+    if (r == comm->rank || state == ZR_RANK_ABSENT)
+        return ZERO_OK;
+    if (state == ZR_RANK_LEFT)
+        return r != wait->peer || is_ready(wait) ? ZERO_OK : tell_left(comm, wait, error);
+    if (control->threads)
+        return ZERO_OK;
+    zr_process_look look = zr_process_look_at(&record->process);
+    bool ended_badly = look.known && look.wait_status != 0;
+    if (look.state != 0 || (!awaited && !ended_badly) || (r == wait->peer && is_ready(wait)))
+        return ZERO_OK;
+    if (!look.known && control->parent.pid && ++local->gone < ZR_GONE_LOOKS)
+        return ZERO_OK;
+    return tell_death(comm, wait, r, &look, error);
+}
+
+static zero_status look_around(zero_comm *comm, const zr_wait *wait, int culprit, zero_error *error)
+{
+    zr_local *local = comm->impl;
+    const zr_process *parent = &local->control->parent;
+    ZERO_TRY(look_at_rank(comm, wait, wait->peer, true, error));
+    ZERO_TRY(look_at_rank(comm, wait, culprit, true, error));
+    for (int i = 0; i < ZR_MIN(LOOKS, comm->size); i++) {
+        ZERO_TRY(look_at_rank(comm, wait, local->next_looked_at, false, error));
+        local->next_looked_at = (local->next_looked_at + 1) % comm->size;
+    }
+    if (parent->pid && zr_process_look_at(parent).state == 0)
+        return tell_parent(comm, wait, error);
+    return ZERO_OK;
+}
+
+// The peer may itself wait for another: whoever does not wait is who holds all of them up.
+static int find_culprit(const zr_control *control, int self, int peer)
+{
+    int culprit = peer;
+    for (int i = 0; i < control->ranks; i++) {
+        int next = atomic_load_explicit(&control->records[culprit].waiting_on, memory_order_relaxed);
+        if (next < 0 || next == self)
+            return culprit;
+        culprit = next;
+    }
+    return peer;
+}
+
+static uint64_t pulse_of(const zr_record *record)
+{
+    return atomic_load_explicit(&record->bell, memory_order_relaxed) + atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
+}
+
+static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patience, double slept, zero_error *error)
+{
+    const zr_control *control = ((zr_local *)comm->impl)->control;
+    int culprit = find_culprit(control, comm->rank, wait->peer);
+    uint64_t pulse = pulse_of(&control->records[culprit]);
+    if (slept < STOPPED_SECONDS) {
+        patience->stalled += slept;
+        patience->unlooked += slept;
+    }
+    if (culprit != patience->culprit || pulse != patience->pulse) {
+        patience->culprit = culprit;
+        patience->pulse = pulse;
+        patience->stalled = 0;
+    }
+    if (patience->unlooked >= ZR_SLICE * 0.9) {
+        patience->unlooked = 0;
+        ZERO_TRY(look_around(comm, wait, culprit, error));
+    }
+    return patience->stalled < comm->timeout || is_ready(wait) ? ZERO_OK : tell_timeout(comm, wait, culprit, error);
+}
+
+static void sleep_on(const zr_control *control, _Atomic uint32_t *bell, uint32_t seen)
+{
+    struct timespec slice = {.tv_nsec = (long)(ZR_SLICE * 1e9)};
+    syscall(SYS_futex, bell, control->threads ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT, seen, &slice, NULL, 0);
+}
+
+// Registered as a waiter of the peer, so that its next publication rings.
+static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, zr_record *peer, zero_error *error)
+{
+    zr_control *control = ((zr_local *)comm->impl)->control;
+    patience patience = {.culprit = -1};
+    zr_local_failure failure;
+    for (;;) {
+        uint32_t seen = atomic_load(&peer->bell);
+        bool failed = zr_local_failure_read(control, &failure);
+        if (is_ready(wait))
+            return ZERO_OK;
+        if (failed)
+            return tell(comm, wait, &failure, error);
+        double before = zr_clock_seconds();
+        sleep_on(control, &peer->bell, seen);
+        ZERO_TRY(watch(comm, wait, &patience, zr_clock_seconds() - before, error));
+    }
+}
+
+zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error)
+{
+    zr_local *local = comm->impl;
+    if (is_ready(wait) || (local->spin && spin(wait)))
+        return ZERO_OK;
+    zr_record *peer = &local->control->records[wait->peer];
+    atomic_store_explicit(&local->record->waiting_on, wait->peer, memory_order_relaxed);
+    atomic_fetch_add(&peer->waiters, 1);
+    zero_status status = await_ringing(comm, wait, peer, error);
+    atomic_fetch_sub(&peer->waiters, 1);
+    atomic_store_explicit(&local->record->waiting_on, -1, memory_order_relaxed);
+    return status;
+}
+
+zero_status zr_local_mismatch(zero_comm *comm, const zr_wait *wait, zero_error *error)
+{
+    zr_local_failure failure = {.rank = wait->peer, .status = ZERO_ERR_INTERNAL};
+    snprintf(failure.message, sizeof failure.message, "rank %d runs another operation or another size than rank %d (%s)", wait->peer, comm->rank, wait->doing);
+    return settle(comm, wait, &failure, error);
+}

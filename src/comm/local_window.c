@@ -1,0 +1,167 @@
+// Collective allocation. Rank 0 makes room, each rank commits its own part (so that pages lie on its own NUMA node and are
+// zeroed in parallel) and maps the whole; after each of the two all ranks agree, so that all succeed or all fail, with the
+// reason of the first rank that had one.
+#define _GNU_SOURCE
+#include "comm/local_window.h"
+
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "comm/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct shape { int64_t words, stride, bytes; } shape; // bytes of the slot words, between regions, of all
+
+static zero_status measure(const zr_window *window, shape *out, zero_error *error)
+{
+    int ranks = window->comm->size;
+    int64_t regions = window->kind == ZR_WINDOW_SHARED ? 1 : ranks;
+    if (window->bytes > (INT64_MAX >> 1) / regions - (1 << 30))
+        return zr_fail(error, ZERO_ERR_MEMORY, "a window of %lld bytes on %d ranks is more than can be addressed", (long long)window->bytes, ranks);
+    int64_t region = ZR_ROUND_UP(window->bytes, ZR_PAGE);
+    out->words = ZR_ROUND_UP((int64_t)sizeof(zr_slot_words) * ZR_MAX(window->slots, 1) * ranks, ZR_PAGE);
+    out->stride = window->kind == ZR_WINDOW_SHARED ? 0 : region;
+    out->bytes = out->words + region * regions;
+    return ZERO_OK;
+}
+
+// Ranks tell their status and what they were asked for; the largest and smallest of each come back.
+static zero_status agree(zr_window *window, zero_status status, const zero_error *own, zero_error *error)
+{
+    zero_comm *comm = window->comm;
+    zr_local *local = comm->impl;
+    int64_t asked[] = {status != ZERO_OK ? comm->size - comm->rank : 0, window->bytes, -window->bytes, window->slots, -window->slots, window->kind, -(int64_t)window->kind};
+    snprintf(local->record->note, sizeof local->record->note, "%s", status != ZERO_OK ? own->message : "");
+    ZERO_TRY(zr_local_all_reduce_small(comm, asked, ZR_COUNT(asked), ZERO_I64, ZR_MAX, error));
+    for (int i = 1; i < ZR_COUNT(asked); i += 2)
+        if (asked[i] != -asked[i + 1])
+            return zr_fail(error, ZERO_ERR_INTERNAL, "the ranks ask for different windows: bytes %lld to %lld, slots %lld to %lld",
+                           (long long)-asked[2], (long long)asked[1], (long long)-asked[4], (long long)asked[3]);
+    if (asked[0] == 0)
+        return ZERO_OK;
+    int first = comm->size - (int)asked[0];
+    return zr_fail(error, ZERO_ERR_MEMORY, "rank %d: %s", first, local->control->records[first].note);
+}
+
+static zero_status make_room(zr_window *window, const shape *shape, zr_window_entry *entry, zero_error *error)
+{
+    zr_local *local = window->comm->impl;
+    ZERO_TRY(zr_region_check(shape->bytes, error));
+    if (atomic_load(&entry->users) != 0)
+        return zr_fail(error, ZERO_ERR_MEMORY, "more than %d windows are alive", ZR_WINDOWS);
+    if (local->memfd < 0) {
+        entry->base = mmap(NULL, (size_t)shape->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (entry->base == MAP_FAILED)
+            return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes for a window", (long long)shape->bytes);
+    }
+    entry->offset = local->control->end;
+    local->control->end += shape->bytes;
+    atomic_store(&entry->users, window->comm->size);
+    return ZERO_OK;
+}
+
+static void unmake_room(const zr_local *local, zr_window_entry *entry, int64_t bytes)
+{
+    if (local->memfd < 0)
+        munmap(entry->base, (size_t)bytes);
+    atomic_store(&entry->users, 0);
+}
+
+// This rank's part of the mapping: its region, or the N-th part of the shared one; rank 0's holds the words too.
+static void find_part(const zr_window *window, const shape *shape, int64_t *offset, int64_t *bytes)
+{
+    int rank = window->comm->rank, ranks = window->comm->size;
+    int64_t step = shape->stride ? shape->stride : ZR_ROUND_UP((shape->bytes - shape->words + ranks - 1) / ranks, ZR_PAGE);
+    int64_t first = ZR_MIN(shape->words + rank * step, shape->bytes), last = ZR_MIN(first + step, shape->bytes);
+    *offset = rank == 0 ? 0 : first;
+    *bytes = last - *offset;
+}
+
+static zero_status map_window(zr_window *window, const shape *shape, zr_window_entry *entry, zero_error *error)
+{
+    zr_local *local = window->comm->impl;
+    zr_local_window *mine = window->impl;
+    int64_t offset, bytes;
+    find_part(window, shape, &offset, &bytes);
+    if (local->memfd >= 0) {
+        ZERO_TRY(zr_local_commit(local->memfd, entry->offset + offset, bytes, error));
+        void *base = mmap(NULL, (size_t)shape->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, local->memfd, entry->offset);
+        if (base == MAP_FAILED)
+            return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes for a window", (long long)shape->bytes);
+        mine->base = base;
+    } else {
+        mine->base = entry->base;
+    }
+    mine->mapped = shape->bytes;
+    mine->stride = shape->stride;
+    mine->words = (zr_slot_words *)mine->base;
+    mine->data = mine->base + shape->words;
+    return zr_region_touch(mine->base + offset, bytes, error);
+}
+
+// The last user gives the pages back: processes by punching a hole, since others may still map later windows of the memfd.
+static void leave(zr_local *local, zr_local_window *mine)
+{
+    zr_window_entry *entry = mine->entry;
+    int64_t offset = entry->offset;
+    char *shared = entry->base;
+    if (local->memfd >= 0 && mine->base)
+        munmap(mine->base, (size_t)mine->mapped);
+    if (atomic_fetch_sub(&entry->users, 1) != 1)
+        return;
+    if (local->memfd >= 0)
+        fallocate(local->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, mine->mapped);
+    else
+        munmap(shared, (size_t)mine->mapped);
+}
+
+// What a rank does before the first agreement.
+static zero_status prepare(zr_window *window, zr_window_entry *entry, shape *shape, zr_local_window **mine, zero_error *error)
+{
+    ZERO_TRY(measure(window, shape, error));
+    *mine = zr_alloc(sizeof **mine + sizeof (*mine)->sequence[0] * (size_t)window->slots, error);
+    if (!*mine)
+        return ZERO_ERR_MEMORY;
+    (*mine)->entry = entry;
+    (*mine)->mapped = shape->bytes;
+    return window->comm->rank == 0 ? make_room(window, shape, entry, error) : ZERO_OK;
+}
+
+zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_error *error)
+{
+    zr_local *local = comm->impl;
+    zr_window_entry *entry = &local->control->windows[local->windows++ % ZR_WINDOWS];
+    zero_error own = {0};
+    shape shape = {0};
+    zr_local_window *mine = NULL;
+    zero_status prepared = prepare(window, entry, &shape, &mine, &own);
+    zero_status status = agree(window, prepared, &own, error);
+    if (status != ZERO_OK)
+        goto undo_prepare;
+    window->impl = mine;
+    status = agree(window, map_window(window, &shape, entry, &own), &own, error);
+    if (status != ZERO_OK)
+        goto undo_map;
+    window->mine = zr_local_region(window, comm->rank);
+    return ZERO_OK;
+undo_map:
+    leave(local, mine);
+    zr_free(mine);
+    window->impl = NULL;
+    return status;
+undo_prepare:
+    if (comm->rank == 0 && prepared == ZERO_OK)
+        unmake_room(local, entry, shape.bytes);
+    zr_free(mine);
+    return status;
+}
+
+void zr_local_window_destroy(zr_window *window)
+{
+    leave(window->comm->impl, window->impl);
+    zr_free(window->impl);
+}

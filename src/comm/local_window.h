@@ -1,0 +1,38 @@
+// A window of the local communicator as one rank maps it. Private to local_window.c and local_ops.c.
+//
+//   symmetric: [slot words (slots, N)] [rank 0's region, whole pages] [rank 1's] ...
+//   shared:    [slot words (slots, N)] [the one region]
+#ifndef ZR_COMM_LOCAL_WINDOW_H
+#define ZR_COMM_LOCAL_WINDOW_H
+
+#include "comm/local_control.h"
+
+typedef struct zr_slot_words { // of one rank and slot, written by that rank only
+    _Alignas(ZR_LINE) _Atomic uint64_t sealed; // operations started: (sequence, check)
+    _Atomic uint64_t drained;                  // operations whose operands were read
+    _Atomic uint64_t published, released;      // versions (shared windows)
+} zr_slot_words;
+
+typedef struct zr_local_window {
+    zr_window_entry *entry;
+    char *base;            // the whole mapping
+    int64_t mapped;        // bytes
+    int64_t stride;        // bytes from one rank's region to the next; shared: 0
+    zr_slot_words *words;  // (slots, N)
+    char *data;            // rank 0's region, or the shared one
+    uint64_t sequence[];   // (slots) operations that this rank has started
+} zr_local_window;
+
+static inline zr_slot_words *zr_slot_words_of(const zr_window *window, int slot, int rank)
+{
+    const zr_local_window *local = window->impl;
+    return &local->words[(int64_t)slot * window->comm->size + rank];
+}
+
+static inline char *zr_local_region(const zr_window *window, int rank)
+{
+    const zr_local_window *local = window->impl;
+    return local->data + rank * local->stride;
+}
+
+#endif

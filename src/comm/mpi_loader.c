@@ -1,0 +1,65 @@
+// Finds and loads the module for MPI: the program itself needs none.
+//
+// Looked for beside whatever holds this code (program or shared library), where `ninja install` puts modules, in the build
+// tree, and last where the system's loader looks. It stays loaded: MPI cannot be unloaded.
+#define _GNU_SOURCE
+#include "comm/implementations.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const beside[] = {"", "libzero/", "../src/comm/", "../../src/comm/", "src/comm/"};
+
+static void read_program_path(char *out, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", out, size - 1);
+    out[ZR_MAX(length, 0)] = 0;
+}
+
+static void find_own_directory(char *out, size_t size)
+{
+    Dl_info info;
+    if (dladdr((const void *)(uintptr_t)zr_mpi_load, &info) && info.dli_fname && strchr(info.dli_fname, '/'))
+        snprintf(out, size, "%s", info.dli_fname);
+    else // a program found through PATH
+        read_program_path(out, size);
+    char *slash = strrchr(out, '/');
+    if (slash)
+        slash[1] = 0;
+    else
+        out[0] = 0;
+}
+
+static void *try_load(const char *directory, const char *below, char *first_error, size_t size)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s%s%s", directory, below, ZR_MPI_MODULE) >= (int)sizeof path)
+        return NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); // global: Open MPI's own plugins look for its symbols
+    const char *problem = library ? NULL : dlerror();
+    if (problem && !strstr(problem, "No such file"))
+        snprintf(first_error, size, ": %.300s", problem);
+    return library;
+}
+
+zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error)
+{
+    char own[PATH_MAX], problem[320] = "";
+    find_own_directory(own, sizeof own);
+    void *library = NULL;
+    for (int i = 0; i < ZR_COUNT(beside) && own[0] && !library; i++)
+        library = try_load(own, beside[i], problem, sizeof problem);
+    library = library ? library : try_load(ZR_MODULE_DIR "/", "", problem, sizeof problem);
+    library = library ? library : try_load("", "", problem, sizeof problem);
+    if (!library)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "there is no %s beside the program (%s) or in %s: build where an MPI is installed (libopenmpi-dev)%s",
+                       ZR_MPI_MODULE, own, ZR_MODULE_DIR, problem);
+    const zr_mpi_module *module = dlsym(library, ZR_MPI_ENTRY);
+    if (!module || module->comm_size != sizeof(zero_comm) || strcmp(module->version, zero_version()))
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s is of another version of this library", ZR_MPI_MODULE);
+    *out = module;
+    return ZERO_OK;
+}

@@ -1,0 +1,92 @@
+// include/zero/comm.h: which communicator a process or its threads get.
+#include "comm/implementations.h"
+#include "comm/settle.h"
+
+#include <string.h>
+
+#define DEFAULT_TIMEOUT 60.0
+
+static double timeout_of(const zero_comm_options *options)
+{
+    return options && options->timeout_seconds > 0 ? options->timeout_seconds : DEFAULT_TIMEOUT;
+}
+
+static zero_status check_options(const zero_comm_options *options, zero_error *error)
+{
+    if (options && options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_comm_options.struct_size is %zu; sizeof(zero_comm_options), %zu, would be right", options->struct_size, sizeof *options);
+    return ZERO_OK;
+}
+
+zero_status zero_comm_self(zero_comm **out, zero_error *error)
+{
+    return zr_self_open(out, error);
+}
+
+zero_status zero_comm_threads(int ranks, const zero_comm_options *options, zero_comm **comms, zero_error *error)
+{
+    ZERO_TRY(check_options(options, error));
+    if (ranks < 1 || ranks > ZERO_MAX_RANKS)
+        return zr_fail(error, ZERO_ERR_USAGE, "%d ranks: from 1 to %d are possible", ranks, ZERO_MAX_RANKS);
+    return zr_local_threads_open(ranks, timeout_of(options), comms, error);
+}
+
+static zero_status open_mpi(const zr_launch *launch, double timeout, zero_comm **out, zero_error *error)
+{
+    const zr_mpi_module *module;
+    ZERO_TRY(zr_mpi_load(&module, error));
+    return module->open(launch->family ? launch->size : 0, timeout, out, error);
+}
+
+zero_status zero_comm_open(const zero_comm_options *options, zero_comm **out, zero_error *error)
+{
+    ZERO_TRY(check_options(options, error));
+    const char *kind = options && options->kind ? options->kind : "auto";
+    bool is_auto = !strcmp(kind, "auto"), is_local = !strcmp(kind, "local"), is_mpi = !strcmp(kind, "mpi");
+    if (!is_auto && !is_local && !is_mpi && strcmp(kind, "self"))
+        return zr_fail(error, ZERO_ERR_USAGE, "there is no communicator \"%s\": auto, self, local and mpi are", kind);
+    zr_launch launch;
+    if (!is_auto && !is_local && !is_mpi)
+        return zr_self_open(out, error);
+    ZERO_TRY(zr_launch_read_process(&launch, error));
+    if (is_mpi)
+        return open_mpi(&launch, timeout_of(options), out, error);
+    if (launch.size == 1)
+        return zr_self_open(out, error);
+    if (launch.local_size == launch.size)
+        return zr_local_open(&launch, timeout_of(options), out, error);
+    if (is_local)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%d of %d ranks are on this machine, as %s says: \"local\" needs all of them", launch.local_size, launch.size, launch.family);
+    return open_mpi(&launch, timeout_of(options), out, error);
+}
+
+int zero_comm_rank(const zero_comm *comm)
+{
+    return comm->rank;
+}
+
+int zero_comm_size(const zero_comm *comm)
+{
+    return comm->size;
+}
+
+const char *zero_comm_name(const zero_comm *comm)
+{
+    return comm->ops->name;
+}
+
+zero_status zero_comm_barrier(zero_comm *comm, zero_error *error)
+{
+    return zr_comm_barrier(comm, error);
+}
+
+void zero_comm_abort(zero_comm *comm, const char *message)
+{
+    comm->ops->abort(comm, message ? message : "no reason given");
+}
+
+void zero_comm_destroy(zero_comm *comm)
+{
+    if (comm)
+        comm->ops->destroy(comm);
+}

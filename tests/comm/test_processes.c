@@ -1,0 +1,465 @@
+// Ranks as processes: this program starts itself, as `zero run` would and as a foreign launcher would, and looks at how
+// each rank ends when one of them is killed, stopped, gives up or leaves.
+#define _GNU_SOURCE
+#include "exercise.h"
+
+#include "base/clock.h"
+#include "comm/local.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#define MAX_RANKS 8
+
+// ---- the child: one scenario, its outcome as one line on standard output ----
+
+static zero_status run_exercise(zero_comm *comm, zero_error *error)
+{
+    uint64_t digest;
+    ZERO_TRY(exercise(comm, &digest, error));
+    printf("digest %016llx as %s", (unsigned long long)digest, zero_comm_name(comm));
+    return ZERO_OK;
+}
+
+static zero_status step_for_ever(zero_comm *comm, zero_error *error)
+{
+    for (int64_t step = 1; step < 1000000; step++) {
+        zr_comm_progress(comm, step);
+        if (step == 41 && comm->rank == 1)
+            return ZERO_OK;
+        ZERO_TRY(zr_comm_barrier(comm, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status be_killed(zero_comm *comm, zero_error *error)
+{
+    ZERO_TRY(step_for_ever(comm, error));
+    raise(SIGKILL);
+    return ZERO_OK;
+}
+
+static zero_status be_stopped(zero_comm *comm, zero_error *error)
+{
+    ZERO_TRY(step_for_ever(comm, error));
+    raise(SIGSTOP);
+    return ZERO_OK;
+}
+
+static zero_status just_exit(zero_comm *comm, zero_error *error)
+{
+    ZERO_TRY(step_for_ever(comm, error));
+    _exit(3);
+}
+
+static zero_status leave_early(zero_comm *comm, zero_error *error)
+{
+    return step_for_ever(comm, error);
+}
+
+static zero_status give_up(zero_comm *comm, zero_error *error)
+{
+    ZERO_TRY(step_for_ever(comm, error));
+    return zr_fail(error, ZERO_ERR_DATA, "token file is truncated");
+}
+
+// Rank 1 works without a sign of life for less than the timeout while the whole job is stopped for longer.
+static zero_status be_paused(zero_comm *comm, zero_error *error)
+{
+    printf("ready ");
+    fflush(stdout);
+    if (comm->rank == 1)
+        zr_sleep_seconds(0.3);
+    ZERO_TRY(zr_comm_barrier(comm, error));
+    char byte;
+    if (comm->rank == 0 && read(STDIN_FILENO, &byte, 1) == 1) // until the parent has continued all
+        zr_comm_progress(comm, 1);
+    return zr_comm_barrier(comm, error);
+}
+
+static zero_status meet_a_limit(zero_comm *comm, zero_error *error)
+{
+    zr_window window;
+    if (comm->rank == 1) {
+        struct rlimit limit = {.rlim_cur = 16 << 20, .rlim_max = 16 << 20};
+        setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    zero_status status = zr_window_create(comm, ZR_WINDOW_SHARED, 64 << 20, 1, NULL, &window, error);
+    zr_window_destroy(&window);
+    return status;
+}
+
+static zero_status open_twice(zero_comm *comm, zero_error *error)
+{
+    zero_comm *again;
+    return zero_comm_open(NULL, &again, error);
+}
+
+static zero_status make_windows(zero_comm *comm, zero_error *error)
+{
+    for (int i = 0; i < 80; i++) {
+        zr_window window;
+        ZERO_TRY(zr_window_create(comm, i % 2 ? ZR_WINDOW_SHARED : ZR_WINDOW_SYMMETRIC, 3 << 20, 2, NULL, &window, error));
+        memset(window.mine, 1, 3 << 20);
+        ZERO_TRY(zr_comm_barrier(comm, error));
+        zr_window_destroy(&window);
+    }
+    return ZERO_OK;
+}
+
+static const struct { const char *name; zero_status (*run)(zero_comm *comm, zero_error *error); } scenarios[] = {
+    {.name = "exercise", .run = run_exercise},
+    {.name = "killed", .run = be_killed},
+    {.name = "stopped", .run = be_stopped},
+    {.name = "exit", .run = just_exit},
+    {.name = "leave", .run = leave_early},
+    {.name = "give up", .run = give_up},
+    {.name = "paused", .run = be_paused},
+    {.name = "limit", .run = meet_a_limit},
+    {.name = "twice", .run = open_twice},
+    {.name = "windows", .run = make_windows},
+};
+
+static int run_child(const char *scenario, const char *timeout)
+{
+    zero_error error = {0};
+    zero_comm *comm;
+    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = atof(timeout)};
+    zero_status status = zero_comm_open(&options, &comm, &error);
+    if (status != ZERO_OK) {
+        printf("%s opening: %s", zero_status_name(status), error.message);
+        return 1;
+    }
+    for (int i = 0; i < ZR_COUNT(scenarios); i++)
+        if (!strcmp(scenarios[i].name, scenario))
+            status = scenarios[i].run(comm, &error);
+    printf("%s%s%s", zero_status_name(status), status ? ": " : "", status ? error.message : "");
+    if (status != ZERO_OK)
+        zero_comm_abort(comm, error.message);
+    zero_comm_destroy(comm);
+    return status ? 65 : 0;
+}
+
+// ---- the parent ----
+
+typedef struct child {
+    pid_t pid;
+    int output; // read end
+    int wait_status;
+    bool ended;
+    char text[2048];
+} child;
+
+typedef struct job {
+    zr_local_host host; // control NULL: no parent of ours supervises
+    int ranks;
+    int input; // write end of the children's standard input
+    child children[MAX_RANKS];
+} job;
+
+static char *program;
+
+static void start_child(job *job, int rank, char *scenario, char *timeout, int input)
+{
+    child *child = &job->children[rank];
+    int pipes[2];
+    posix_spawn_file_actions_t actions;
+    char own[6][64], *variables[] = {own[0], own[1], own[2], own[3], own[4], own[5], getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") - strlen("ASAN_OPTIONS=") : NULL, NULL};
+    char *arguments[] = {program, "child", scenario, timeout, NULL};
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    snprintf(own[0], sizeof own[0], "RANK=%d", rank);
+    snprintf(own[1], sizeof own[1], "WORLD_SIZE=%d", job->ranks);
+    snprintf(own[2], sizeof own[2], "MASTER_PORT=%d", getpid()); // names the job
+    snprintf(own[3], sizeof own[3], "OMP_NUM_THREADS=1");
+    snprintf(own[4], sizeof own[4], "LOCAL_RANK=%d", rank);
+    if (job->host.control)
+        snprintf(own[5], sizeof own[5], "%s=%d", ZR_MEMFD_VARIABLE, job->host.memfd);
+    else
+        snprintf(own[5], sizeof own[5], "LOCAL_WORLD_SIZE=%d", job->ranks);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
+    if (job->host.control)
+        posix_spawn_file_actions_adddup2(&actions, job->host.memfd, job->host.memfd);
+    assert_int_equal(posix_spawn(&child->pid, program, &actions, NULL, arguments, variables), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipes[1]);
+    child->output = pipes[0];
+}
+
+static void start_ranks(job *job, int ranks, int missing, bool supervised, char *scenario, char *timeout)
+{
+    int input[2];
+    zero_error error;
+    *job = (struct job){.ranks = ranks, .host.memfd = -1};
+    if (supervised && zr_local_host_create(ranks, &job->host, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(pipe2(input, O_CLOEXEC), 0);
+    for (int r = 0; r < ranks; r++)
+        if (r != missing)
+            start_child(job, r, scenario, timeout, input[0]);
+    close(input[0]);
+    job->input = input[1];
+    if (missing >= 0)
+        job->children[missing].ended = true;
+}
+
+static void start_job(job *job, int ranks, bool supervised, char *scenario, char *timeout)
+{
+    start_ranks(job, ranks, -1, supervised, scenario, timeout);
+}
+
+static void collect(job *job, int rank)
+{
+    child *child = &job->children[rank];
+    size_t length = strlen(child->text);
+    ssize_t got;
+    while ((got = read(child->output, child->text + length, sizeof child->text - 1 - length)) > 0)
+        length += (size_t)got;
+    close(child->output);
+    child->ended = true;
+    if (job->host.control)
+        zr_local_host_note_death(&job->host, rank, child->wait_status);
+}
+
+// Waits until `expected` children have ended, at most 20 s; the rest is killed.
+static void wait_for(job *job, int expected)
+{
+    int ended = 0;
+    for (int i = 0; i < 4000 && ended < expected; i++) {
+        ended = 0;
+        for (int r = 0; r < job->ranks; r++) {
+            child *child = &job->children[r];
+            if (!child->ended && waitpid(child->pid, &child->wait_status, WNOHANG) == child->pid)
+                collect(job, r);
+            ended += child->ended;
+        }
+        zr_sleep_seconds(0.005);
+    }
+    for (int r = 0; r < job->ranks; r++)
+        if (!job->children[r].ended) {
+            kill(job->children[r].pid, SIGKILL);
+            waitpid(job->children[r].pid, &job->children[r].wait_status, 0);
+            close(job->children[r].output);
+        }
+    close(job->input);
+}
+
+static void expect_text(const job *job, int rank, const char *words)
+{
+    if (!strstr(job->children[rank].text, words))
+        fail_msg("rank %d should say \"%s\" and says: %s", rank, words, job->children[rank].text);
+}
+
+static zero_status digest_of_threads(zero_comm *comm, void *user, zero_error *error)
+{
+    return exercise(comm, &((uint64_t *)user)[comm->rank], error);
+}
+
+static void every_operation_agrees_with_threads(void **state)
+{
+    static const int counts[] = {2, 3, 4, 8};
+    for (int i = 0; i < ZR_COUNT(counts); i++)
+        for (int supervised = 0; supervised < 2; supervised++) {
+            job job;
+            char want[64];
+            rank_result results[MAX_RANKS];
+            uint64_t digests[MAX_RANKS];
+            run_threads(counts[i], 30, digest_of_threads, digests, results);
+            snprintf(want, sizeof want, "digest %016llx as local processesOK", (unsigned long long)digests[0]);
+            start_job(&job, counts[i], supervised, "exercise", "20");
+            wait_for(&job, counts[i]);
+            for (int r = 0; r < counts[i]; r++)
+                expect_text(&job, r, want);
+            zr_local_host_destroy(&job.host);
+        }
+}
+
+static void end_job(job *job)
+{
+    zr_local_host_destroy(&job->host);
+}
+
+static void a_killed_rank_is_named_with_its_signal(void **state)
+{
+    for (int supervised = 0; supervised < 2; supervised++) {
+        job job;
+        zr_local_failure failure;
+        start_job(&job, 3, supervised, "killed", "60");
+        wait_for(&job, 3);
+        if (!supervised) // reaped by a parent that does not tell: how it ended is lost
+            expect_text(&job, 0, "ERR_PEER: rank 0, barrier, step 41: rank 1 ");
+        if (supervised) {
+            expect_text(&job, 0, "ERR_PEER: rank 0, barrier, step 41: rank 1 was killed by signal 9 (Killed) at step 41");
+            expect_text(&job, 2, "rank 1 was killed by signal 9 (Killed) at step 41");
+            assert_true(zr_local_host_failure(&job.host, &failure));
+            assert_int_equal(failure.rank, 1);
+            assert_int_equal(failure.signal, SIGKILL);
+            assert_int_equal(failure.step, 41);
+            assert_int_equal(zr_local_host_status(&job.host, 1).step, 41);
+        }
+        end_job(&job);
+    }
+}
+
+// A dead child that nobody waits for stays a zombie: the others must see through it.
+static void a_zombie_counts_as_dead(void **state)
+{
+    job job;
+    start_job(&job, 2, false, "killed", "60");
+    child *other = &job.children[0];
+    for (int i = 0; i < 4000 && !other->ended; i++) {
+        if (waitpid(other->pid, &other->wait_status, WNOHANG) == other->pid)
+            collect(&job, 0);
+        zr_sleep_seconds(0.005);
+    }
+    assert_true(other->ended);
+    expect_text(&job, 0, "rank 1 was killed by signal 9 (Killed) at step 41");
+    wait_for(&job, 2);
+}
+
+static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
+{
+    job job;
+    start_job(&job, 3, true, "stopped", "0.7");
+    wait_for(&job, 2);
+    expect_text(&job, 0, "ERR_TIMEOUT: rank 0, barrier, step 41: rank 1 (stopped) made no progress for 0.7 s; it was last seen at step 41");
+    expect_text(&job, 2, "ERR_TIMEOUT: rank 2, barrier, step 41: rank 1 (stopped)");
+    end_job(&job);
+}
+
+static void an_exit_is_named_with_its_code(void **state)
+{
+    job job;
+    zr_local_failure failure;
+    start_job(&job, 3, true, "exit", "60");
+    wait_for(&job, 3);
+    expect_text(&job, 0, "rank 1 ended with exit code 3 at step 41");
+    assert_true(zr_local_host_failure(&job.host, &failure));
+    assert_int_equal(failure.code, 3);
+    end_job(&job);
+}
+
+static void a_rank_that_left_is_not_waited_for(void **state)
+{
+    job job;
+    start_job(&job, 2, false, "leave", "60");
+    wait_for(&job, 2);
+    expect_text(&job, 0, "rank 1 has destroyed its communicator and will not come");
+}
+
+static void an_abort_reaches_all_and_the_parent(void **state)
+{
+    job job;
+    zr_local_failure failure;
+    start_job(&job, 3, true, "give up", "60");
+    wait_for(&job, 3);
+    expect_text(&job, 1, "ERR_DATA: token file is truncated");
+    expect_text(&job, 0, "ERR_PEER: rank 0, barrier, step 41: rank 1 gave up at step 41: token file is truncated");
+    expect_text(&job, 2, "rank 1 gave up at step 41: token file is truncated");
+    assert_true(zr_local_host_failure(&job.host, &failure));
+    assert_int_equal(failure.rank, 1);
+    assert_non_null(strstr(failure.message, "token file is truncated"));
+    end_job(&job);
+}
+
+static void a_job_stopped_as_a_whole_goes_on(void **state)
+{
+    job job;
+    start_job(&job, 3, true, "paused", "0.8");
+    zr_sleep_seconds(0.15);
+    for (int r = 0; r < 3; r++)
+        kill(job.children[r].pid, SIGSTOP);
+    zr_sleep_seconds(1.5);
+    for (int r = 0; r < 3; r++)
+        kill(job.children[r].pid, SIGCONT);
+    assert_int_equal(write(job.input, "x", 1), 1);
+    wait_for(&job, 3);
+    for (int r = 0; r < 3; r++)
+        expect_text(&job, r, "ready OK");
+    end_job(&job);
+}
+
+static void a_missing_rank_is_named(void **state)
+{
+    for (int supervised = 0; supervised < 2; supervised++) {
+        job job;
+        start_ranks(&job, 3, 1, supervised, "exercise", "0.6");
+        wait_for(&job, 3);
+        expect_text(&job, 0, supervised ? "rank 1 (has not joined) made no progress for 0.6 s" : "rank 1 has not joined the 3 ranks of this machine within 0.6 s (2 are here)");
+        expect_text(&job, 2, "ERR_");
+        end_job(&job);
+    }
+}
+
+static void a_memory_limit_of_one_rank_fails_all(void **state)
+{
+    job job;
+    start_job(&job, 3, true, "limit", "60");
+    wait_for(&job, 3);
+    for (int r = 0; r < 3; r++) {
+        expect_text(&job, r, "ERR_MEMORY: rank 1: shared memory of");
+        expect_text(&job, r, "ulimit -f");
+    }
+    end_job(&job);
+}
+
+static void a_second_opening_is_refused(void **state)
+{
+    job job;
+    start_job(&job, 2, true, "twice", "60");
+    wait_for(&job, 2);
+    expect_text(&job, 0, "ERR_USAGE: rank 0 has opened its communicator before");
+    end_job(&job);
+}
+
+static void windows_give_their_pages_back(void **state)
+{
+    job job;
+    start_job(&job, 3, true, "windows", "60");
+    wait_for(&job, 3);
+    for (int r = 0; r < 3; r++)
+        expect_text(&job, r, "OK");
+    char path[64];
+    struct stat found;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", job.host.memfd);
+    assert_int_equal(stat(path, &found), 0);
+    assert_true(found.st_blocks * 512 < 4 << 20); // of 3 ranks x 80 windows x 3 MiB
+    end_job(&job);
+}
+
+int main(int count, char **arguments)
+{
+    if (count == 4 && !strcmp(arguments[1], "child"))
+        return run_child(arguments[2], arguments[3]);
+    program = arguments[0];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_agrees_with_threads),
+        cmocka_unit_test(a_killed_rank_is_named_with_its_signal),
+        cmocka_unit_test(a_zombie_counts_as_dead),
+        cmocka_unit_test(a_stopped_rank_ends_the_others_at_the_deadline),
+        cmocka_unit_test(an_exit_is_named_with_its_code),
+        cmocka_unit_test(a_rank_that_left_is_not_waited_for),
+        cmocka_unit_test(an_abort_reaches_all_and_the_parent),
+        cmocka_unit_test(a_job_stopped_as_a_whole_goes_on),
+        cmocka_unit_test(a_missing_rank_is_named),
+        cmocka_unit_test(a_memory_limit_of_one_rank_fails_all),
+        cmocka_unit_test(a_second_opening_is_refused),
+        cmocka_unit_test(windows_give_their_pages_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
