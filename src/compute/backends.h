@@ -1,0 +1,26 @@
+// The backends of this build, and the threshold of dropout that all of them share. Only compute/ includes this.
+#ifndef ZR_COMPUTE_BACKENDS_H
+#define ZR_COMPUTE_BACKENDS_H
+
+#include "compute/compute.h"
+
+extern const zr_backend zr_ref_backend;
+extern const zr_backend zr_cpu_backend_portable;
+extern const zr_backend zr_cpu_backend_avx2;   // listed where this build has it (x86-64)
+extern const zr_backend zr_cpu_backend_avx512; // likewise
+
+// Words below are dropped: the least integer >= p * 2^32, so that comparing integers is comparing reals.
+static inline uint64_t zr_dropout_threshold(float p)
+{
+    double exact = (double)p * 4294967296.0;
+    uint64_t whole = (uint64_t)exact;
+    return whole + ((double)whole < exact);
+}
+
+// What a kept element is multiplied by.
+static inline float zr_dropout_factor(float p)
+{
+    return p < 1 ? 1 / (1 - p) : 0;
+}
+
+#endif

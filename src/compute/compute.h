@@ -1,0 +1,145 @@
+// Arithmetic on buffers, in five tables behind a queue (contracts 3, 12). ref/ is plain C and the oracle; cpu/ is oneDNN and SIMD.
+//
+// A queue belongs to one rank's thread and orders what is submitted to it; on the CPU every call has finished when it
+// returns. All sizes in elements, all matrices dense and row-major, all pointers 64-byte aligned unless a comment says
+// otherwise. Results depend on the arguments, the number of threads and the instruction set alone, never on addresses.
+// dtype arguments: ZERO_F32 now; anything else is ZERO_ERR_UNSUPPORTED.
+#ifndef ZR_COMPUTE_COMPUTE_H
+#define ZR_COMPUTE_COMPUTE_H
+
+#include "base/status.h"
+#include <zero/model.h>
+
+typedef struct zr_queue zr_queue;
+typedef struct zr_backend zr_backend;
+
+typedef enum zr_epilogue { ZR_EPILOGUE_NONE, ZR_EPILOGUE_BIAS } zr_epilogue;
+
+typedef struct zr_product { // D(m,n) = op(A)(m,k) op(B)(k,n) [+ bias(n)] [+ D]; op: transposed as stored when trans_x
+    zero_dtype dtype;
+    int64_t m, n, k;
+    bool trans_a, trans_b; // trans_a: A lies as (k,m); trans_b: B lies as (n,k)
+    bool add;              // D += ...
+    zr_epilogue epilogue;
+} zr_product;
+
+typedef struct zr_product_ops {
+    // Scratch bytes that run needs for this product; taken from queue->scratch.
+    size_t (*scratch)(zr_queue *queue, const zr_product *product);
+    // bias may be NULL where the epilogue needs none. Creates what it caches at the first call for a shape.
+    zero_status (*run)(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias, void *d, zero_error *error);
+} zr_product_ops;
+
+typedef struct zr_norm { // LayerNorm over the last dimension; statistics in fp32, one pair a row
+    zero_dtype dtype;
+    int64_t rows, width;
+    float epsilon;
+} zr_norm;
+
+typedef struct zr_loss { // softmax cross-entropy of rows of logits
+    zero_dtype dtype;
+    int64_t rows, vocab;
+    float factor; // gradient = (softmax - onehot) * factor
+} zr_loss;
+
+typedef struct zr_row_ops {
+    // y = (x - mean) * rstd * gamma + beta; mean, rstd (rows) may be NULL (evaluation).
+    void (*norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const float *gamma, const float *beta, void *y, float *mean, float *rstd);
+    // sum = a + b, and its norm into y, in one pass; sum may be a.
+    void (*residual_norm_forward)(zr_queue *queue, const zr_norm *norm, const void *a, const void *b, void *sum, const float *gamma, const float *beta, void *y, float *mean, float *rstd);
+    // dx = [dx +] gradient; dgamma, dbeta (width): set, or added to where add_parameters. scratch: norm_scratch bytes, 64-byte aligned.
+    void (*norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const float *gamma, const float *mean, const float *rstd, void *dx, bool add_dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch);
+    size_t (*norm_scratch)(const zr_queue *queue, const zr_norm *norm);
+    // loss[i] (rows) = -log softmax(logits[i])[target[i]], in fp32; where gradient: logits are overwritten by their gradient.
+    // target < 0: the row counts nothing (loss 0, gradient 0).
+    void (*loss)(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss, bool gradient);
+    void (*softmax)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x); // in place
+} zr_row_ops;
+
+typedef struct zr_attention { // causal self-attention over packed qkv (batch, seq, 3*heads*head_dim): q | k | v, each (heads, head_dim)
+    zero_dtype dtype;
+    int64_t batch, seq, heads, head_dim;
+    float scale;          // of the scores, 1/sqrt(head_dim)
+    float dropout;        // of the probabilities; 0: none
+    uint64_t dropout_key; // see zr_dropout_keep; element index ((b*heads + h)*seq + i)*seq + j
+} zr_attention;
+
+typedef struct zr_attention_ops { // never stores a (seq x seq) matrix a head; works on blocks
+    size_t (*scratch)(const zr_queue *queue, const zr_attention *attention);
+    // out (batch, seq, heads*head_dim); lse (batch, heads, seq): log-sum-exp of the scores, kept for backward; NULL: evaluation
+    void (*forward)(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse, void *scratch);
+    // dqkv (as qkv): every element is set.
+    void (*backward)(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out, const float *lse, const void *dout, void *dqkv, void *scratch);
+    // One new position: qkv (3*heads*head_dim) of position `at`, cache k and v (heads, capacity, head_dim) fp32 each, filled up to `at`
+    // exclusive and extended here; out (heads*head_dim). For generation.
+    void (*decode)(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache, int64_t capacity, int64_t at, void *out);
+} zr_attention_ops;
+
+typedef struct zr_element_ops {
+    void (*gelu_forward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out);              // gelu_new (tanh); out may be pre
+    void (*gelu_backward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *d);               // d *= gelu'(pre), in place
+    void (*add)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *a, const void *b, void *out);          // out may be a
+    void (*dropout)(zr_queue *queue, zero_dtype dtype, int64_t n, float p, uint64_t key, const void *x, void *out); // 1/(1-p) where kept, else 0; out may be x
+    void (*column_sum)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out, bool add, void *scratch); // bias gradients
+    size_t (*column_sum_scratch)(const zr_queue *queue, int64_t rows, int64_t width);
+    // out(rows, width) = tokens[ids[i]] + positions[i % seq]; positions may be NULL
+    void (*embedding_forward)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out);
+    // d_tokens(vocab, width) [set: zeroed first, or added to] += rows of d by id, in the order of rows; d_positions(max_seq, width) likewise.
+    void (*embedding_backward)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *d, int64_t vocab, float *d_tokens, bool add_tokens, int64_t max_seq, float *d_positions, bool add_positions);
+    void (*copy)(zr_queue *queue, int64_t bytes, const void *from, void *to);
+    void (*zero)(zr_queue *queue, int64_t bytes, void *to);
+} zr_element_ops;
+
+typedef enum zr_update_kind { ZR_UPDATE_ADAMW, ZR_UPDATE_ADAM_L2, ZR_UPDATE_SGD, ZR_UPDATE_ADAGRAD, ZR_UPDATE_LION } zr_update_kind;
+
+typedef struct zr_update { // one elementwise update by formulas.md; state vectors: adam m, v; sgd buf; adagrad s; lion m
+    zr_update_kind kind;
+    double lr, beta1, beta2, epsilon, weight_decay; // this range's decay (0 for tensors without)
+    double momentum, dampening;
+    bool nesterov, first; // first: SGD's buffer is set, not averaged
+    double correction1, correction2; // 1 - beta^t
+    float gradient_scale; // unscale x clip: the gradient is read as g * gradient_scale
+} zr_update;
+
+typedef struct zr_optimizer_ops {
+    void (*update)(zr_queue *queue, const zr_update *update, int64_t n, float *p, float *state0, float *state1, const float *g);
+    // Squares summed in double, in one fixed order for each part: part k is g[first[k] .. first[k]+count[k]), at most 2048 elements,
+    // first a multiple of 64. sums (parts).
+    void (*square_sums)(zr_queue *queue, const float *g, int64_t parts, const int64_t *first, const int32_t *count, double *sums);
+    // LAMB: moments and direction u = (m/(sqrt(v)+eps) + wd*p) into u; then apply p -= step * u.
+    void (*lamb_direction)(zr_queue *queue, const zr_update *update, int64_t n, const float *p, float *m, float *v, const float *g, float *u);
+    void (*subtract_scaled)(zr_queue *queue, int64_t n, float step, const float *u, float *p);
+    void (*scale)(zr_queue *queue, int64_t n, float factor, float *x);
+} zr_optimizer_ops;
+
+struct zr_backend {
+    const char *name; // "ref", "cpu"
+    const zr_product_ops *product;
+    const zr_row_ops *rows;
+    const zr_attention_ops *attention;
+    const zr_element_ops *elements;
+    const zr_optimizer_ops *optimizer;
+    const char *(*path)(void); // instruction-set path chosen: "portable", "avx2", "avx512"
+    zero_status (*open)(zr_queue *queue, zero_error *error);
+    void (*close)(zr_queue *queue);
+};
+
+struct zr_queue {
+    const zr_backend *backend;
+    int threads;
+    void *scratch; // of products; reserved by whoever planned it, 64-byte aligned
+    size_t scratch_bytes;
+    void *impl; // backend's caches
+};
+
+// name: "cpu" or "ref". ISA: NULL for what CPUID offers, or "portable", "avx2", "avx512" to force one (tests). Not collective.
+zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_queue **out, zero_error *error);
+void zr_queue_close(zr_queue *queue);
+// All that this build has, for tests and doctor: NULL-terminated.
+const zr_backend *const *zr_backends(void);
+
+// Whether dropout keeps element `index`: a pure function, probability 1-p, the same on every backend.
+// word = philox(key, 0, index/4).v[index%4]; kept where word >= p * 2^32.
+bool zr_dropout_keep(uint64_t key, uint64_t index, float p);
+
+#endif

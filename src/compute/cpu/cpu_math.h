@@ -1,0 +1,83 @@
+// exp and the logistic function over vectors, and Philox over consecutive counters.
+//
+// exp: x = n ln2 + r, |r| <= ln2/2; e^r by Cephes' polynomial of degree 6; 2^n in two factors, so that subnormal results and
+// the last ones before overflow come out. Within 2 ulp; NaN stays NaN, -inf gives 0, inf gives inf.
+#ifndef ZR_COMPUTE_CPU_MATH_H
+#define ZR_COMPUTE_CPU_MATH_H
+
+#include "compute/cpu/cpu_vector.h"
+
+INLINE vf vf_exp(vf x)
+{
+    const vf shift = vf_all(12582912.0f); // 1.5 * 2^23: adding it rounds to an integer, which then lies in the low bits
+    x = vf_min(vf_all(90), vf_max(vf_all(-106), x)); // in this order of arguments NaN passes
+    vf biased = x * 1.44269504088896341f + shift;
+    vf n = biased - shift;
+    vf r = x - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    vf y = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * (r * r) + r + 1.0f;
+    vi exponent = (vi)biased - (vi)shift;
+    vi half = exponent >> 1;
+    vf low = (vf)((half + 127) << 23), high = (vf)((exponent - half + 127) << 23);
+    return y * low * high;
+}
+
+INLINE vf vf_logistic(vf x) // 1 / (1 + e^-x) = (1 + tanh(x/2)) / 2
+{
+    return 1.0f / (1.0f + vf_exp(-x));
+}
+
+// ---- Philox4x32-10 ----
+
+#define PHILOX_WORDS 64                  // a batch: 16 counters
+#define PHILOX_VECTORS (32 / LANES)      // of LANES/2 counters each
+#define PHILOX_ROOM (PHILOX_WORDS + LANES) // of a buffer of words, so that whole vectors may be read anywhere in it
+
+// words[4*i .. 4*i+3] = zr_philox4x32(key, 0, counter + i). Each 32-bit word is computed in a lane of 64; what a step leaves
+// in the upper half is never read.
+INLINE void philox_words(uint64_t key, uint64_t counter, uint32_t words[PHILOX_ROOM])
+{
+    vu64 v0[PHILOX_VECTORS], v1[PHILOX_VECTORS], v2[PHILOX_VECTORS] = {{0}}, v3[PHILOX_VECTORS] = {{0}};
+    const vu64 factor0 = (vu64){0} + 0xd2511f53u, factor1 = (vu64){0} + 0xcd9e8d57u;
+    uint64_t key0 = (uint32_t)key, key1 = key >> 32;
+    for (int i = 0; i < PHILOX_VECTORS; i++) {
+        v0[i] = vu64_iota() + (counter + (uint64_t)(i * (LANES / 2)));
+        v1[i] = v0[i] >> 32;
+    }
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < PHILOX_VECTORS; i++) {
+            vu64 product0 = vu64_multiply(v0[i], factor0), product1 = vu64_multiply(v2[i], factor1);
+            v0[i] = (product1 >> 32) ^ v1[i] ^ key0;
+            v2[i] = (product0 >> 32) ^ v3[i] ^ key1;
+            v1[i] = product1;
+            v3[i] = product0;
+        }
+        key0 = (uint32_t)(key0 + 0x9e3779b9u);
+        key1 = (uint32_t)(key1 + 0xbb67ae85u);
+    }
+    for (int i = 0; i < PHILOX_VECTORS; i++) {
+        vu64 low = (v0[i] & 0xffffffffu) | v1[i] << 32, high = (v2[i] & 0xffffffffu) | v3[i] << 32;
+        for (int lane = 0; lane < LANES / 2; lane++) {
+            uint64_t four[2] = {low[lane], high[lane]};
+            memcpy(words + 4 * (i * (LANES / 2) + lane), four, sizeof(four));
+        }
+    }
+}
+
+typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
+typedef uint32_t vu_loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+// Lanes of -1 where dropout keeps; threshold as zr_dropout_threshold gives it.
+INLINE vi words_kept(const uint32_t *words, uint64_t threshold)
+{
+    if (threshold > UINT32_MAX)
+        return (vi){0};
+    return (vi)((vu)(*(const vu_loose *)words) >= (uint32_t)threshold);
+}
+
+#endif

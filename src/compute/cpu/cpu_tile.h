@@ -1,0 +1,95 @@
+// The register tile that attention and the portable products are made of: out(MR, NR) [+]= A(MR, count) B(count, NR).
+//
+//              count                NR = two vectors
+//         +-----------+          +------+
+//   MR    | A         |   count  | B    |     twelve sums in registers, one broadcast and two loads at a time; with
+//  rows   +-----------+          |      |     sixteen registers nothing is spilled. Each sum runs over `count` in order.
+//                                +------+
+#ifndef ZR_COMPUTE_CPU_TILE_H
+#define ZR_COMPUTE_CPU_TILE_H
+
+#include "compute/cpu/cpu_vector.h"
+
+#define MR 6
+#define NR (2 * LANES)
+
+// Element (r, t) of A lies at a[r*a_row + t*a_step]; row t of B at b + t*b_step. add: out is added to, else set.
+INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, int64_t count, float *out, int64_t out_step, int add)
+{
+    vf s00 = {0}, s01 = {0}, s10 = {0}, s11 = {0}, s20 = {0}, s21 = {0}, s30 = {0}, s31 = {0}, s40 = {0}, s41 = {0}, s50 = {0}, s51 = {0};
+    if (add) {
+        s00 = vf_load(out), s01 = vf_load(out + LANES);
+        s10 = vf_load(out + out_step), s11 = vf_load(out + out_step + LANES);
+        s20 = vf_load(out + 2 * out_step), s21 = vf_load(out + 2 * out_step + LANES);
+        s30 = vf_load(out + 3 * out_step), s31 = vf_load(out + 3 * out_step + LANES);
+        s40 = vf_load(out + 4 * out_step), s41 = vf_load(out + 4 * out_step + LANES);
+        s50 = vf_load(out + 5 * out_step), s51 = vf_load(out + 5 * out_step + LANES);
+    }
+    for (int64_t t = 0; t < count; t++) {
+        vf b0 = vf_load(b), b1 = vf_load(b + LANES);
+        vf x = vf_all(a[0]);
+        s00 += x * b0, s01 += x * b1, x = vf_all(a[a_row]);
+        s10 += x * b0, s11 += x * b1, x = vf_all(a[2 * a_row]);
+        s20 += x * b0, s21 += x * b1, x = vf_all(a[3 * a_row]);
+        s30 += x * b0, s31 += x * b1, x = vf_all(a[4 * a_row]);
+        s40 += x * b0, s41 += x * b1, x = vf_all(a[5 * a_row]);
+        s50 += x * b0, s51 += x * b1;
+        a += a_step;
+        b += b_step;
+    }
+    vf_store(out, s00), vf_store(out + LANES, s01);
+    vf_store(out + out_step, s10), vf_store(out + out_step + LANES, s11);
+    vf_store(out + 2 * out_step, s20), vf_store(out + 2 * out_step + LANES, s21);
+    vf_store(out + 3 * out_step, s30), vf_store(out + 3 * out_step + LANES, s31);
+    vf_store(out + 4 * out_step, s40), vf_store(out + 4 * out_step + LANES, s41);
+    vf_store(out + 5 * out_step, s50), vf_store(out + 5 * out_step + LANES, s51);
+}
+
+// Four rows of four floats, transposed: to[4*i' + i] style blocks whose rows lie from_step and to_step apart.
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t quad_index __attribute__((vector_size(16)));
+
+INLINE void transpose_quad(const float *from, int64_t from_step, float *to, int64_t to_step, float factor)
+{
+    quad r0 = *(const quad *)from, r1 = *(const quad *)(from + from_step);
+    quad r2 = *(const quad *)(from + 2 * from_step), r3 = *(const quad *)(from + 3 * from_step);
+    quad t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    quad t2 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    *(quad *)to = __builtin_shufflevector(t0, t1, 0, 1, 4, 5) * factor;
+    *(quad *)(to + to_step) = __builtin_shufflevector(t0, t1, 2, 3, 6, 7) * factor;
+    *(quad *)(to + 2 * to_step) = __builtin_shufflevector(t2, t3, 0, 1, 4, 5) * factor;
+    *(quad *)(to + 3 * to_step) = __builtin_shufflevector(t2, t3, 2, 3, 6, 7) * factor;
+}
+
+// `rows` rows of `from` become columns, in panels of `panel` of them: to[(i / panel) * panel * depth + t * panel + i % panel]
+// = factor * from[i*from_step + t]. The last panel is filled up with zeros.
+INLINE void pack_columns(const float *from, int64_t from_step, int64_t rows, int64_t depth, int64_t panel, float factor, float *to)
+{
+    for (int64_t start = 0; start < rows; start += panel, to += panel * depth) {
+        int64_t filled = rows - start < panel ? rows - start : panel, i = 0;
+        for (; i + 4 <= filled; i += 4) {
+            const float *row = from + (start + i) * from_step;
+            int64_t t = 0;
+            for (; t + 4 <= depth; t += 4)
+                transpose_quad(row + t, from_step, to + t * panel + i, panel, factor);
+            for (; t < depth; t++)
+                for (int64_t r = 0; r < 4; r++)
+                    to[t * panel + i + r] = factor * row[r * from_step + t];
+        }
+        for (; i < panel; i++)
+            for (int64_t t = 0; t < depth; t++)
+                to[t * panel + i] = i < filled ? factor * from[(start + i) * from_step + t] : 0;
+    }
+}
+
+// `rows` rows of `depth` floats to rows of `wide` >= depth, and zero rows up to `padded`; what is beyond depth is zero.
+INLINE void pack_rows(const float *from, int64_t from_step, int64_t rows, int64_t padded, int64_t depth, int64_t wide, float *to)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(to + i * wide, from + i * from_step, sizeof(float) * (size_t)depth);
+        memset(to + i * wide + depth, 0, sizeof(float) * (size_t)(wide - depth));
+    }
+    memset(to + rows * wide, 0, sizeof(float) * (size_t)((padded - rows) * wide));
+}
+
+#endif

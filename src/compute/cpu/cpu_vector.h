@@ -1,0 +1,168 @@
+// Vectors of the width that this file is compiled for: GCC's vector types, and intrinsics for what C's operators lack.
+// Only kernels include this; vectors never cross a function that is not inlined.
+#ifndef ZR_COMPUTE_CPU_VECTOR_H
+#define ZR_COMPUTE_CPU_VECTOR_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX2__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+
+#define INLINE static inline __attribute__((always_inline, unused))
+
+typedef float vf __attribute__((vector_size(4 * LANES)));
+typedef int32_t vi __attribute__((vector_size(4 * LANES)));
+typedef double vd __attribute__((vector_size(4 * LANES))); // half as many lanes
+typedef uint64_t vu64 __attribute__((vector_size(4 * LANES)));
+typedef float vf_loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+INLINE vf vf_load(const float *p)
+{
+    return *(const vf_loose *)p;
+}
+
+INLINE void vf_store(float *p, vf v)
+{
+    *(vf_loose *)p = v;
+}
+
+INLINE vf vf_all(float x)
+{
+    return x - (vf){0};
+}
+
+// The first `left` lanes, others zero; all where left >= LANES.
+INLINE vf vf_get(const float *p, int64_t left)
+{
+    vf v = {0};
+    if (__builtin_expect(left >= LANES, 1))
+        return vf_load(p);
+    memcpy(&v, p, sizeof(float) * (size_t)left);
+    return v;
+}
+
+INLINE void vf_put(float *p, int64_t left, vf v)
+{
+    if (__builtin_expect(left >= LANES, 1))
+        vf_store(p, v);
+    else
+        memcpy(p, &v, sizeof(float) * (size_t)left);
+}
+
+INLINE vf vf_select(vi mask, vf yes, vf no) // mask: lanes of -1 or 0
+{
+#if LANES == 8
+    return _mm256_blendv_ps(no, yes, (vf)mask);
+#else
+    return (vf)((mask & (vi)yes) | (~mask & (vi)no));
+#endif
+}
+
+// Lanes 0, 1, 2, ...
+INLINE vi vi_iota(void)
+{
+    vi v = {0};
+    for (int i = 0; i < LANES; i++)
+        v[i] = i;
+    return v;
+}
+
+INLINE vu64 vu64_iota(void)
+{
+    vu64 v = {0};
+    for (int i = 0; i < LANES / 2; i++)
+        v[i] = (uint64_t)i;
+    return v;
+}
+
+INLINE vf vf_keep(vf v, int64_t left, float rest) // lanes from `left` on become `rest`
+{
+    return left >= LANES ? v : vf_select(vi_iota() < (int32_t)left, v, vf_all(rest));
+}
+
+INLINE vf vf_max(vf a, vf b) // a > b ? a : b
+{
+#if LANES == 16
+    return _mm512_max_ps(a, b);
+#elif LANES == 8
+    return _mm256_max_ps(a, b);
+#elif defined(__SSE2__)
+    return _mm_max_ps(a, b);
+#else
+    return vf_select(a > b, a, b);
+#endif
+}
+
+INLINE vf vf_min(vf a, vf b) // a < b ? a : b
+{
+#if LANES == 16
+    return _mm512_min_ps(a, b);
+#elif LANES == 8
+    return _mm256_min_ps(a, b);
+#elif defined(__SSE2__)
+    return _mm_min_ps(a, b);
+#else
+    return vf_select(a < b, a, b);
+#endif
+}
+
+INLINE vf vf_sqrt(vf v)
+{
+#if LANES == 16
+    return _mm512_sqrt_ps(v);
+#elif LANES == 8
+    return _mm256_sqrt_ps(v);
+#elif defined(__SSE2__)
+    return _mm_sqrt_ps(v);
+#else
+    for (int i = 0; i < LANES; i++)
+        v[i] = sqrtf(v[i]);
+    return v;
+#endif
+}
+
+INLINE vu64 vu64_multiply(vu64 a, vu64 b) // the products of the lower halves
+{
+#if LANES == 16
+    return (vu64)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif LANES == 8
+    return (vu64)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__)
+    return (vu64)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+    return (a & 0xffffffffu) * (b & 0xffffffffu);
+#endif
+}
+
+INLINE float vf_sum(vf v) // a tree: lane i with lane i + half
+{
+    float t[LANES];
+    memcpy(t, &v, sizeof(t));
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            t[i] += t[i + half];
+    return t[0];
+}
+
+INLINE float vf_largest(vf v)
+{
+    float t[LANES];
+    memcpy(t, &v, sizeof(t));
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            t[i] = t[i] > t[i + half] ? t[i] : t[i + half];
+    return t[0];
+}
+
+#endif

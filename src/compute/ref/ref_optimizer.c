@@ -1,0 +1,101 @@
+// Optimizer updates (reference: DeepSpeed's and PyTorch's formulas), one element at a time in double, states rounded to fp32.
+//
+// SGD without momentum keeps no buffer: state0 may then be NULL, and dampening has no effect (as in PyTorch).
+#include "compute/ref/ref.h"
+
+#include <math.h>
+
+typedef void element_update(const zr_update *u, float *p, float *state0, float *state1, double g);
+
+static void adam(const zr_update *u, float *p, float *m, float *v, double g)
+{
+    double decayed = *p;
+    if (u->kind == ZR_UPDATE_ADAM_L2)
+        g += u->weight_decay * *p;
+    else
+        decayed *= 1 - u->lr * u->weight_decay;
+    *m = (float)(u->beta1 * *m + (1 - u->beta1) * g);
+    *v = (float)(u->beta2 * *v + (1 - u->beta2) * g * g);
+    double denominator = sqrt(*v) / sqrt(u->correction2) + u->epsilon;
+    *p = (float)(decayed - u->lr / u->correction1 * *m / denominator);
+}
+
+static void sgd(const zr_update *u, float *p, float *buffer, float *unused, double g)
+{
+    g += u->weight_decay * *p;
+    if (u->momentum != 0) {
+        *buffer = (float)(u->first ? g : u->momentum * *buffer + (1 - u->dampening) * g);
+        g = u->nesterov ? g + u->momentum * *buffer : *buffer;
+    }
+    *p = (float)(*p - u->lr * g);
+}
+
+static void adagrad(const zr_update *u, float *p, float *s, float *unused, double g)
+{
+    g += u->weight_decay * *p;
+    *s = (float)(*s + g * g);
+    *p = (float)(*p - u->lr * g / (sqrt(*s) + u->epsilon));
+}
+
+static void lion(const zr_update *u, float *p, float *m, float *unused, double g)
+{
+    double c = u->beta1 * *m + (1 - u->beta1) * g;
+    double sign = c > 0 ? 1 : c < 0 ? -1 : c; // zero stays zero, NaN stays NaN
+    *p = (float)(*p * (1 - u->lr * u->weight_decay) - u->lr * sign);
+    *m = (float)(u->beta2 * *m + (1 - u->beta2) * g);
+}
+
+static void update(zr_queue *queue, const zr_update *update, int64_t n, float *p, float *state0, float *state1, const float *g)
+{
+    static element_update *const by_kind[] = {
+        [ZR_UPDATE_ADAMW] = adam, [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
+        [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
+    };
+    for (int64_t i = 0; i < n; i++)
+        by_kind[update->kind](update, p + i, state0 ? state0 + i : NULL, state1 ? state1 + i : NULL, (double)g[i] * update->gradient_scale);
+}
+
+// The order that every backend keeps: eight sums of every eighth element, then a tree.
+static double part_squares(const float *g, int64_t count)
+{
+    double lane[8] = {0};
+    for (int64_t i = 0; i < count; i++)
+        lane[i % 8] += (double)g[i] * g[i];
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+static void square_sums(zr_queue *queue, const float *g, int64_t parts, const int64_t *first, const int32_t *count, double *sums)
+{
+    for (int64_t k = 0; k < parts; k++)
+        sums[k] = part_squares(g + first[k], count[k]);
+}
+
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const float *p, float *m, float *v, const float *g, float *u)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double scaled = (double)g[i] * update->gradient_scale;
+        m[i] = (float)(update->beta1 * m[i] + (1 - update->beta1) * scaled);
+        v[i] = (float)(update->beta2 * v[i] + (1 - update->beta2) * scaled * scaled);
+        u[i] = (float)(m[i] / (sqrt(v[i]) + update->epsilon) + update->weight_decay * p[i]);
+    }
+}
+
+static void subtract_scaled(zr_queue *queue, int64_t n, float step, const float *u, float *p)
+{
+    for (int64_t i = 0; i < n; i++)
+        p[i] = (float)(p[i] - (double)step * u[i]);
+}
+
+static void scale(zr_queue *queue, int64_t n, float factor, float *x)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= factor;
+}
+
+const zr_optimizer_ops zr_ref_optimizer_ops = {
+    .update = update,
+    .square_sums = square_sums,
+    .lamb_direction = lamb_direction,
+    .subtract_scaled = subtract_scaled,
+    .scale = scale,
+};

@@ -1,0 +1,34 @@
+// What the tests of compute/ share: queues of every backend and path, poisoned and guarded buffers, comparisons.
+#ifndef COMPUTE_CHECK_H
+#define COMPUTE_CHECK_H
+
+#include "compute/compute.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+// A vector of NaN, 64-byte aligned but at ever different offsets in its page, with a guard behind it that floats_free checks.
+float *floats_new(int64_t count);
+float *floats_copy(const float *from, int64_t count);
+float *floats_random(int64_t count, uint64_t seed, float size); // uniform in (-size, size)
+void floats_free(float *p);                                     // NULL is allowed
+
+// Calls test for every path of backend "cpu" that this processor offers, with 1, 2 and 3 threads. `single` has the same path
+// and one thread; all queues have scratch for every product of these tests.
+typedef void check_body(zr_queue *queue, zr_queue *single, zr_queue *ref);
+void check_each_cpu(check_body *test);
+zr_queue *check_queue(const char *name, const char *isa, int threads);
+void check_queue_close(zr_queue *queue);
+
+// |got - want| <= relative*|want| + absolute for each element; NaN only where NaN is wanted.
+void check_close(const char *what, const float *got, const float *want, int64_t count, double relative, double absolute);
+void check_same_bits(const char *what, const void *got, const void *want, int64_t bytes);
+
+// Central difference of f at *at, for f that sums in double; the step is a power of two.
+typedef double check_function(void *argument);
+double check_slope(check_function *f, void *argument, float *at, float step);
+
+#endif

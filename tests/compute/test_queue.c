@@ -1,0 +1,142 @@
+// Opening queues: names, paths, failing allocations, products cached without further allocation, queues of several threads.
+#include "compute_check.h"
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static void names_and_paths(void **state)
+{
+    zero_error error = {0};
+    zr_queue *queue = NULL;
+    assert_int_equal(zr_queue_open("gpu", NULL, 1, &queue, &error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "gpu"));
+    assert_int_equal(zr_queue_open("cpu", "mmx", 1, &queue, &error), ZERO_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "mmx"));
+    assert_int_equal(zr_queue_open("cpu", NULL, 0, &queue, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_queue_open("cpu", "portable", 2, &queue, &error), ZERO_OK);
+    assert_string_equal(queue->backend->path(), "portable");
+    assert_string_equal(queue->backend->name, "cpu");
+    assert_int_equal(queue->threads, 2);
+    zr_queue_close(queue);
+    zr_queue_close(NULL);
+}
+
+static void best_path_is_chosen(void **state)
+{
+    zr_queue *best = check_queue("cpu", NULL, 1);
+    assert_non_null(best);
+    const char *first = NULL;
+    for (const zr_backend *const *b = zr_backends(); *b; b++) {
+        zr_queue *queue = check_queue((*b)->name, (*b)->path(), 1);
+        if (queue && !first && strcmp((*b)->name, "cpu") == 0)
+            first = (*b)->path();
+        if (queue)
+            check_queue_close(queue);
+    }
+    assert_string_equal(best->backend->path(), first);
+    check_queue_close(best);
+}
+
+static void failing_allocations_leave_nothing(void **state)
+{
+    for (int64_t nth = 1;; nth++) {
+        zero_error error = {0};
+        zr_queue *queue = NULL;
+        zr_alloc_fail_at(nth);
+        zero_status status = zr_queue_open("cpu", NULL, 1, &queue, &error);
+        zr_alloc_fail_at(0);
+        if (status == ZERO_OK) {
+            assert_true(nth > 1);
+            zr_queue_close(queue);
+            return;
+        }
+        assert_int_equal(status, ZERO_ERR_MEMORY);
+        assert_true(nth < 10);
+    }
+}
+
+static void a_shape_allocates_once(void **state)
+{
+    zr_queue *queue = check_queue("cpu", NULL, 1);
+    zero_error error = {0};
+    float *a = floats_random(64 * 64, 1, 1), *d = floats_new(64 * 64);
+    for (int round = 0; round < 3; round++) {
+        int64_t before = zr_alloc_count();
+        for (int64_t m = 1; m <= 64; m++) {
+            zr_product p = {.m = m, .n = 65 - m, .k = 8};
+            assert_int_equal(queue->backend->product->run(queue, &p, a, a, NULL, d, &error), ZERO_OK);
+        }
+        if (round > 0)
+            assert_int_equal(zr_alloc_count(), before);
+    }
+    floats_free(a);
+    floats_free(d);
+    check_queue_close(queue);
+}
+
+// ---- ranks as threads, each with a queue and a number of threads of its own ----
+
+enum { RANKS = 3, SIZE = 96 };
+
+typedef struct rank {
+    int threads;
+    float *d, *y;
+} rank;
+
+static void rank_compute(zr_queue *queue, float *d, float *y)
+{
+    float *a = floats_random(SIZE * SIZE, 1, 1), *gamma = floats_random(SIZE, 2, 1);
+    zr_product p = {.m = SIZE, .n = SIZE, .k = SIZE, .trans_b = true};
+    zr_norm norm = {.rows = SIZE, .width = SIZE, .epsilon = 1e-5f};
+    zero_error error = {0};
+    for (int repeat = 0; repeat < 5; repeat++) {
+        assert_int_equal(queue->backend->product->run(queue, &p, a, a, NULL, d, &error), ZERO_OK);
+        queue->backend->rows->norm_forward(queue, &norm, d, gamma, gamma, y, NULL, NULL);
+    }
+    floats_free(a);
+    floats_free(gamma);
+}
+
+static void *rank_main(void *argument)
+{
+    rank *self = argument;
+    zr_queue *queue = check_queue("cpu", NULL, self->threads);
+    rank_compute(queue, self->d, self->y);
+    check_queue_close(queue);
+    return NULL;
+}
+
+static void ranks_as_threads(void **state)
+{
+    zr_queue *queue = check_queue("cpu", NULL, 1);
+    float *d = floats_new(SIZE * SIZE), *y = floats_new(SIZE * SIZE);
+    rank_compute(queue, d, y);
+    pthread_t thread[RANKS];
+    rank ranks[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        ranks[r] = (rank){.threads = 1 + r % 2, .d = floats_new(SIZE * SIZE), .y = floats_new(SIZE * SIZE)};
+        assert_int_equal(pthread_create(&thread[r], NULL, rank_main, &ranks[r]), 0);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        pthread_join(thread[r], NULL);
+        check_close("product", ranks[r].d, d, SIZE * SIZE, 1e-5, 1e-5);
+        check_close("norm", ranks[r].y, y, SIZE * SIZE, 1e-5, 1e-5);
+        if (ranks[r].threads == 1)
+            check_same_bits("the same number of threads", ranks[r].d, d, SIZE * SIZE * 4);
+        floats_free(ranks[r].d);
+        floats_free(ranks[r].y);
+    }
+    floats_free(d);
+    floats_free(y);
+    check_queue_close(queue);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_and_paths), cmocka_unit_test(best_path_is_chosen), cmocka_unit_test(failing_allocations_leave_nothing),
+        cmocka_unit_test(a_shape_allocates_once), cmocka_unit_test(ranks_as_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
