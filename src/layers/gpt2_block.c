@@ -1,0 +1,172 @@
+// The block as a unit: lays out what its two halves keep and scratch, and joins them to the residual stream.
+// Saved a row: ln_1 and ln_2 statistics, qkv, attention's output and log-sum-exp, the stream between the halves, and the
+// MLP's pre-activation. Recomputed in backward: both norms' outputs, gelu's output, attention's probabilities, dropout masks.
+#include "layers/gpt2_units.h"
+#include <math.h>
+
+static zr_layer_norm norm_of(const zero_gpt2_config *config, int64_t rows, int weight)
+{
+    return (zr_layer_norm){
+        .norm = {.dtype = ZERO_F32, .rows = rows, .width = config->n_embd, .epsilon = config->layer_norm_epsilon},
+        .weight = weight,
+        .bias = weight + 1};
+}
+
+static zr_linear linear_of(int64_t rows, int64_t in, int64_t out, int weight)
+{
+    return (zr_linear){.rows = rows, .in = in, .out = out, .weight = weight, .bias = weight + 1};
+}
+
+static void layers_set(const zero_gpt2_config *config, const zero_shape *shape, bool training, zr_block *block)
+{
+    int64_t rows = shape->batch * shape->seq, width = config->n_embd, inner = config->n_inner;
+    int64_t head_dim = width / config->n_head;
+    *block = (zr_block){
+        .rows = rows,
+        .width = width,
+        .inner = inner,
+        .dropout = training ? config->resid_pdrop : 0,
+        .ln1 = norm_of(config, rows, ZR_LN1_W),
+        .qkv = linear_of(rows, width, 3 * width, ZR_ATTN_W),
+        .attention_proj = linear_of(rows, width, width, ZR_ATTN_PROJ_W),
+        .ln2 = norm_of(config, rows, ZR_LN2_W),
+        .fc = linear_of(rows, width, inner, ZR_FC_W),
+        .mlp_proj = linear_of(rows, inner, width, ZR_MLP_PROJ_W),
+        .attention = {
+            .dtype = ZERO_F32,
+            .batch = shape->batch,
+            .seq = shape->seq,
+            .heads = config->n_head,
+            .head_dim = head_dim,
+            .scale = (float)(1 / sqrt((double)head_dim)),
+            .dropout = training ? config->attn_pdrop : 0,
+        },
+    };
+}
+
+static size_t saved_set(const zr_block *block, void *base, zr_block_saved *saved)
+{
+    zr_carver carver = {.base = base};
+    int64_t rows = block->rows;
+    saved->ln1_mean = zr_carve_floats(&carver, rows);
+    saved->ln1_rstd = zr_carve_floats(&carver, rows);
+    saved->qkv = zr_carve_floats(&carver, rows * 3 * block->width);
+    saved->attended = zr_carve_floats(&carver, rows * block->width);
+    saved->lse = zr_carve_floats(&carver, rows * block->attention.heads);
+    saved->middle = zr_carve_floats(&carver, rows * block->width);
+    saved->ln2_mean = zr_carve_floats(&carver, rows);
+    saved->ln2_rstd = zr_carve_floats(&carver, rows);
+    saved->fc = zr_carve_floats(&carver, rows * block->inner);
+    return carver.used;
+}
+
+static size_t scratch_bytes(const zr_block *block, int threads)
+{
+    const zr_linear *const linears[] = {&block->qkv, &block->attention_proj, &block->fc, &block->mlp_proj};
+    size_t most = zr_scratch_norm(threads, &block->ln1.norm);
+    most = ZR_MAX(most, zr_scratch_attention(threads, &block->attention));
+    for (int i = 0; i < ZR_COUNT(linears); i++)
+        most = ZR_MAX(most, zr_linear_scratch(linears[i], threads));
+    return most;
+}
+
+static size_t work_set(const zr_block *block, int threads, void *base, zr_block_work *work)
+{
+    zr_carver carver = {.base = base};
+    work->wide = zr_carve_floats(&carver, block->rows * ZR_MAX(block->inner, 3 * block->width));
+    work->normed = zr_carve_floats(&carver, block->rows * block->width);
+    work->narrow = zr_carve_floats(&carver, block->rows * block->width);
+    work->scratch = zr_carve(&carver, scratch_bytes(block, threads));
+    return carver.used;
+}
+
+size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved, void *workspace,
+                        zr_block *block, size_t *saved_bytes)
+{
+    layers_set(zr_gpt2_config_at(unit), shape, training, block);
+    *saved_bytes = saved_set(block, saved, &block->saved);
+    return work_set(block, shape->threads, workspace, &block->work);
+}
+
+void zr_block_alias(zr_block *block, float *out)
+{
+    block->saved = (zr_block_saved){
+        .qkv = block->work.wide, .attended = block->work.narrow, .middle = out, .fc = block->work.wide};
+}
+
+static zero_status block_set(zero_context *context, zr_block *block)
+{
+    size_t saved_bytes;
+    ZERO_TRY(zr_gpt2_threads_check(context));
+    zr_block_lay_out(context->unit, &context->shape, context->training, context->saved, context->workspace, block,
+                     &saved_bytes);
+    block->context = context;
+    block->attention.dropout_key = zr_context_key(context, ZR_SITE_ATTENTION);
+    block->attention_key = zr_context_key(context, ZR_SITE_ATTENTION_RESIDUAL);
+    block->mlp_key = zr_context_key(context, ZR_SITE_MLP_RESIDUAL);
+    return ZERO_OK;
+}
+
+static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
+                               zero_unit_sizes *out)
+{
+    const zero_gpt2_config *config = zr_gpt2_config_at(unit);
+    zr_block block;
+    ZERO_TRY(zr_gpt2_shape_check(config, shape, NULL));
+    *out = (zero_unit_sizes){.out = zr_gpt2_boundary(config, shape), .backward_reads = 1};
+    out->workspace_bytes = zr_block_lay_out(unit, shape, true, NULL, NULL, &block, &out->saved_bytes);
+    zr_linear_products(&block.qkv, true, out);
+    zr_linear_products(&block.attention_proj, true, out);
+    zr_linear_products(&block.fc, true, out);
+    zr_linear_products(&block.mlp_proj, true, out);
+    return ZERO_OK;
+}
+
+static zero_status block_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+{
+    const float *x = in->at[0].data;
+    float *y = out->at[0].data;
+    zr_block block;
+    ZERO_TRY(block_set(context, &block));
+    if (!context->training)
+        zr_block_alias(&block, y);
+    const zr_block_saved *saved = &block.saved;
+    const zr_block_work *work = &block.work;
+
+    zr_layer_norm_forward(context, &block.ln1, x, work->normed, saved->ln1_mean, saved->ln1_rstd);
+    ZERO_TRY(zr_attention_layer_forward(&block, y));
+    zr_layer_norm_residual_forward(context, &block.ln2, y, x, saved->middle, work->normed, saved->ln2_mean,
+                                   saved->ln2_rstd);
+    ZERO_TRY(zr_mlp_forward(&block));
+    context->queue->backend->elements->add(context->queue, ZERO_F32, block.rows * block.width, saved->middle,
+                                           work->narrow, y);
+    return ZERO_OK;
+}
+
+static zero_status block_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out,
+                                  const zero_tensors *d_in)
+{
+    const float *x = in->at[0].data;
+    float *d = d_out->at[0].data, *dx = d_in->at[0].data; // d becomes the gradient of `middle`
+    zr_block block;
+    ZERO_TRY(block_set(context, &block));
+    const zr_block_saved *saved = &block.saved;
+    const zr_block_work *work = &block.work;
+
+    ZERO_TRY(zr_mlp_backward(&block, d));
+    zr_layer_norm_backward(context, &block.ln2, work->narrow, saved->middle, saved->ln2_mean, saved->ln2_rstd, d, true,
+                           work->scratch);
+    ZERO_TRY(zr_attention_layer_backward(&block, x, d));
+    if (dx != d)
+        context->queue->backend->elements->copy(context->queue, (int64_t)sizeof(float) * block.rows * block.width, d, dx);
+    zr_layer_norm_backward(context, &block.ln1, work->narrow, x, saved->ln1_mean, saved->ln1_rstd, dx, true,
+                           work->scratch);
+    return ZERO_OK;
+}
+
+const zero_unit_ops zr_gpt2_block_ops = {
+    .kind = "block",
+    .sizes = block_sizes,
+    .forward = block_forward,
+    .backward = block_backward,
+};

@@ -1,0 +1,36 @@
+// What the units of GPT-2 share. Only layers/ includes this.
+#ifndef ZR_LAYERS_GPT2_UNITS_H
+#define ZR_LAYERS_GPT2_UNITS_H
+
+#include "layers/block.h"
+#include "model/unit.h"
+
+// Sites of randomness within a unit; masks are never stored, backward draws them again.
+enum zr_gpt2_site { ZR_SITE_EMBEDDING, ZR_SITE_ATTENTION, ZR_SITE_ATTENTION_RESIDUAL, ZR_SITE_MLP_RESIDUAL };
+
+// Pieces and tensors of the embedding and of the head (of blocks: enum zr_gpt2_block_tensor, piece 0).
+enum { ZR_EMBEDDING_WTE = 0, ZR_EMBEDDING_WPE = 1, ZR_HEAD_NORM = 0, ZR_HEAD_WTE = 1 };
+
+extern const zero_unit_ops zr_gpt2_embedding_ops, zr_gpt2_block_ops, zr_gpt2_head_ops;
+
+const zero_gpt2_config *zr_gpt2_config_at(const zero_unit *unit);
+// The residual stream (batch, seq, n_embd) fp32, as shapes.
+zero_tensors zr_gpt2_boundary(const zero_gpt2_config *config, const zero_shape *shape);
+// ZERO_ERR_USAGE where the sequence is longer than the positions that the model has.
+zero_status zr_gpt2_shape_check(const zero_gpt2_config *config, const zero_shape *shape, zero_error *error);
+// ZERO_ERR_INTERNAL where the queue has more threads than the shape that sized the workspace.
+zero_status zr_gpt2_threads_check(const zero_context *context);
+// Tensor `index` of the batch as (batch, seq) int32, every id below the vocabulary, not negative unless `holes`.
+zero_status zr_gpt2_ids(const zero_context *context, int index, bool holes, const int32_t **ids);
+
+// Sizes and buffers of a block's call; returns the bytes of workspace (and *saved_bytes). base pointers NULL: only counts.
+size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved, void *workspace,
+                        zr_block *block, size_t *saved_bytes);
+// In evaluation and decoding nothing is saved: what has to be held for a moment lies in the workspace and in `out`.
+void zr_block_alias(zr_block *block, float *out);
+
+// The head's final norm and its logits of `rows` rows: y(rows, vocab) = x(rows, C) wte^T.
+zr_layer_norm zr_head_norm(const zero_gpt2_config *config, int64_t rows);
+zr_product zr_head_product(const zero_gpt2_config *config, int64_t rows);
+
+#endif

@@ -1,0 +1,49 @@
+// Cutting buffers, and the scratch bytes that every backend can live with.
+#include "layers/layout.h"
+
+void *zr_carve(zr_carver *carver, size_t bytes)
+{
+    void *at = carver->base ? carver->base + carver->used : NULL;
+    carver->used += ZR_ROUND_UP(bytes, (size_t)64);
+    return at;
+}
+
+float *zr_carve_floats(zr_carver *carver, int64_t elements)
+{
+    return zr_carve(carver, sizeof(float) * (size_t)elements);
+}
+
+static zr_queue queue_of(const zr_backend *backend, int threads)
+{
+    return (zr_queue){.backend = backend, .threads = ZR_MAX(threads, 1)};
+}
+
+size_t zr_scratch_norm(int threads, const zr_norm *norm)
+{
+    size_t most = 0;
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
+        zr_queue queue = queue_of(*backend, threads);
+        most = ZR_MAX(most, (*backend)->rows->norm_scratch(&queue, norm));
+    }
+    return most;
+}
+
+size_t zr_scratch_attention(int threads, const zr_attention *attention)
+{
+    size_t most = 0;
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
+        zr_queue queue = queue_of(*backend, threads);
+        most = ZR_MAX(most, (*backend)->attention->scratch(&queue, attention));
+    }
+    return most;
+}
+
+size_t zr_scratch_column_sum(int threads, int64_t rows, int64_t width)
+{
+    size_t most = 0;
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
+        zr_queue queue = queue_of(*backend, threads);
+        most = ZR_MAX(most, (*backend)->elements->column_sum_scratch(&queue, rows, width));
+    }
+    return most;
+}

@@ -1,0 +1,23 @@
+// How layers cut their saved activations and their workspace out of the two buffers that a context brings.
+// One function lays a struct out; with base NULL it only counts, so that sizes and use cannot disagree.
+#ifndef ZR_LAYERS_LAYOUT_H
+#define ZR_LAYERS_LAYOUT_H
+
+#include "compute/compute.h"
+
+typedef struct zr_carver {
+    char *base; // NULL: only count
+    size_t used;
+} zr_carver;
+
+// The next `bytes`, 64-byte aligned; NULL while only counting.
+void *zr_carve(zr_carver *carver, size_t bytes);
+float *zr_carve_floats(zr_carver *carver, int64_t elements);
+
+// Scratch bytes that suffice on every backend of this build, for a rank of `threads` (0: 1): what is planned does not
+// depend on the machine that plans.
+size_t zr_scratch_norm(int threads, const zr_norm *norm);
+size_t zr_scratch_attention(int threads, const zr_attention *attention);
+size_t zr_scratch_column_sum(int threads, int64_t rows, int64_t width);
+
+#endif

@@ -1,0 +1,36 @@
+// Linear layers and layer norms over one unit's parameters: each knows which tensors it reads and whose gradients it writes.
+#ifndef ZR_LAYERS_LINEAR_H
+#define ZR_LAYERS_LINEAR_H
+
+#include "layers/layout.h"
+
+typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out): Hugging Face's Conv1D
+    int64_t rows, in, out;
+    int piece, weight, bias; // tensors of the unit
+} zr_linear;
+
+zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const float *x, float *y);
+// Gradients of weight and bias, then dx(rows, in) = dy W^T. dx may be x.
+zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const float *x, const float *dy,
+                               float *dx, void *scratch);
+size_t zr_linear_scratch(const zr_linear *linear, int threads);
+// Appends the products of forward and, where `training`, of backward.
+void zr_linear_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes);
+void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls);
+
+typedef struct zr_layer_norm {
+    zr_norm norm;
+    int piece, weight, bias; // tensors of the unit
+} zr_layer_norm;
+
+// mean, rstd (rows) or NULL
+void zr_layer_norm_forward(zero_context *context, const zr_layer_norm *layer, const float *x, float *y, float *mean,
+                           float *rstd);
+// sum = a + b and y = its norm; sum may be a.
+void zr_layer_norm_residual_forward(zero_context *context, const zr_layer_norm *layer, const float *a, const float *b,
+                                    float *sum, float *y, float *mean, float *rstd);
+// dx = [dx +] gradient of the norm's input
+void zr_layer_norm_backward(zero_context *context, const zr_layer_norm *layer, const float *dy, const float *x,
+                            const float *mean, const float *rstd, float *dx, bool add, void *scratch);
+
+#endif

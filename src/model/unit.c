@@ -1,0 +1,227 @@
+// Models as lists of units: looking up pieces, checking the interface's rules, initial values, keys of randomness.
+// Everything here is a pure function of a model that does not change; the engine, plan/ and checkpoint/ call it.
+#include "model/unit.h"
+#include "base/alloc.h"
+#include "base/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+zero_piece_ref zr_unit_piece(const zero_model *model, int unit, int index)
+{
+    const zero_unit *u = &model->units[unit];
+    assert(index >= 0 && index < u->piece_count + u->borrowed_count);
+    if (index < u->piece_count)
+        return (zero_piece_ref){.unit = unit, .piece = index};
+    return u->borrowed[index - u->piece_count];
+}
+
+const zero_piece_desc *zr_piece_desc(const zero_model *model, zero_piece_ref ref)
+{
+    return &model->units[ref.unit].pieces[ref.piece];
+}
+
+int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor)
+{
+    int64_t elements = 1;
+    for (int d = 0; d < tensor->dims; d++)
+        elements *= tensor->shape[d];
+    return elements;
+}
+
+static int64_t piece_elements(const zero_piece_desc *piece)
+{
+    int64_t elements = 0;
+    for (int t = 0; t < piece->tensor_count; t++)
+        elements += zr_tensor_desc_elements(&piece->tensors[t]);
+    return elements;
+}
+
+int64_t zr_model_parameters(const zero_model *model)
+{
+    int64_t elements = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int p = 0; p < model->units[u].piece_count; p++)
+            if (model->units[u].pieces[p].kind != ZERO_BUFFER)
+                elements += piece_elements(&model->units[u].pieces[p]);
+    return elements;
+}
+
+static zero_status shape_check(const zero_tensor_desc *tensor, zero_error *error)
+{
+    int64_t elements = 1;
+    if (tensor->dims < 1 || tensor->dims > ZERO_MAX_DIMS)
+        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" has %d dimensions: 1 to %d are possible", tensor->name,
+                       tensor->dims, ZERO_MAX_DIMS);
+    for (int d = 0; d < tensor->dims; d++) {
+        if (tensor->shape[d] < 1)
+            return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is empty: its dimension %d is %lld", tensor->name, d,
+                           (long long)tensor->shape[d]);
+        if (__builtin_mul_overflow(elements, tensor->shape[d], &elements) || elements > INT64_MAX / 8)
+            return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" has more elements than can be addressed", tensor->name);
+    }
+    return ZERO_OK;
+}
+
+static zero_status tensor_check(const zero_unit *unit, const zero_tensor_desc *tensor, zero_error *error)
+{
+    if (!tensor->name || !tensor->name[0])
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" has a tensor without a name", unit->name);
+    ZERO_TRY(shape_check(tensor, error));
+    if (tensor->init < ZERO_INIT_CONSTANT || tensor->init > ZERO_INIT_UNIFORM || !isfinite(tensor->init_value))
+        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" has no usable initialisation (kind %d, value %g)",
+                       tensor->name, (int)tensor->init, (double)tensor->init_value);
+    if (tensor->tp_axis < -1 || tensor->tp_axis >= tensor->dims)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "tensor \"%s\" is split on axis %d, but has %d dimensions (-1: not split)", tensor->name,
+                       tensor->tp_axis, tensor->dims);
+    if (tensor->tp_axis >= 0 && tensor->tp_parts > 1 && tensor->shape[tensor->tp_axis] % tensor->tp_parts != 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\": %lld on axis %d is not divisible into %d parts",
+                       tensor->name, (long long)tensor->shape[tensor->tp_axis], tensor->tp_axis, tensor->tp_parts);
+    return ZERO_OK;
+}
+
+static zero_status borrowed_check(const zero_model *model, int index, zero_error *error)
+{
+    const zero_unit *unit = &model->units[index];
+    for (int b = 0; b < unit->borrowed_count; b++) {
+        zero_piece_ref ref = unit->borrowed[b];
+        if (ref.unit < 0 || ref.unit >= index)
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "unit \"%s\" (number %d) borrows from unit number %d: only earlier units can lend",
+                           unit->name, index, ref.unit);
+        if (ref.piece < 0 || ref.piece >= model->units[ref.unit].piece_count)
+            return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" borrows piece %d of unit \"%s\", which owns %d",
+                           unit->name, ref.piece, model->units[ref.unit].name, model->units[ref.unit].piece_count);
+        for (int other = 0; other < b; other++)
+            if (unit->borrowed[other].unit == ref.unit && unit->borrowed[other].piece == ref.piece)
+                return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" borrows piece %d of unit \"%s\" twice", unit->name,
+                               ref.piece, model->units[ref.unit].name);
+    }
+    return ZERO_OK;
+}
+
+static zero_status piece_check(const zero_unit *unit, int index, zero_error *error)
+{
+    const zero_piece_desc *piece = &unit->pieces[index];
+    if (piece->kind < ZERO_TRAINABLE || piece->kind > ZERO_BUFFER)
+        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" is of no known class (%d)", index, unit->name,
+                       (int)piece->kind);
+    if (piece->tensor_count < 1 || !piece->tensors)
+        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" has no tensors", index, unit->name);
+    for (int t = 0; t < piece->tensor_count; t++)
+        ZERO_TRY(tensor_check(unit, &piece->tensors[t], error));
+    return ZERO_OK;
+}
+
+static zero_status unit_check(const zero_model *model, int index, zero_error *error)
+{
+    const zero_unit *unit = &model->units[index];
+    if (!unit->name || !unit->name[0])
+        return zr_fail(error, ZERO_ERR_USAGE, "unit number %d has no name", index);
+    if (!unit->ops || !unit->ops->kind || !unit->ops->sizes || !unit->ops->forward || !unit->ops->backward)
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" lacks one of kind, sizes, forward, backward", unit->name);
+    if (unit->ops->forward_backward && index != model->unit_count - 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" offers forward_backward, which only the last unit may",
+                       unit->name);
+    if (unit->piece_count < 0 || unit->borrowed_count < 0
+        || (int64_t)unit->piece_count + unit->borrowed_count > ZERO_MAX_PIECES)
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" owns %d and borrows %d pieces: at most %d together",
+                       unit->name, unit->piece_count, unit->borrowed_count, ZERO_MAX_PIECES);
+    if ((unit->piece_count && !unit->pieces) || (unit->borrowed_count && !unit->borrowed))
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" announces pieces and does not describe them", unit->name);
+    for (int p = 0; p < unit->piece_count; p++)
+        ZERO_TRY(piece_check(unit, p, error));
+    return borrowed_check(model, index, error);
+}
+
+static int name_compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static zero_status names_unique(const char **names, int64_t count, const char *what, zero_error *error)
+{
+    qsort(names, (size_t)count, sizeof(*names), name_compare);
+    for (int64_t i = 1; i < count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return zr_fail(error, ZERO_ERR_USAGE, "two %s are named \"%s\": names must be unique in a model", what,
+                           names[i]);
+    return ZERO_OK;
+}
+
+static int64_t tensor_names(const zero_model *model, const char **names) // names may be NULL: only counts
+{
+    int64_t count = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int p = 0; p < model->units[u].piece_count; p++)
+            for (int t = 0; t < model->units[u].pieces[p].tensor_count; t++, count++)
+                if (names)
+                    names[count] = model->units[u].pieces[p].tensors[t].name;
+    return count;
+}
+
+static zero_status names_check(const zero_model *model, zero_error *error)
+{
+    int64_t tensors = tensor_names(model, NULL);
+    const char **names = zr_alloc(sizeof(*names) * (size_t)ZR_MAX(tensors, model->unit_count), error);
+    if (!names)
+        return ZERO_ERR_MEMORY;
+    for (int u = 0; u < model->unit_count; u++)
+        names[u] = model->units[u].name;
+    zero_status status = names_unique(names, model->unit_count, "units", error);
+    if (status == ZERO_OK) {
+        tensor_names(model, names);
+        status = names_unique(names, tensors, "tensors", error);
+    }
+    zr_free(names);
+    return status;
+}
+
+zero_status zr_model_check(const zero_model *model, zero_error *error)
+{
+    if (!model || model->unit_count < 1 || !model->units)
+        return zr_fail(error, ZERO_ERR_USAGE, "the model has no units");
+    for (int u = 0; u < model->unit_count; u++)
+        ZERO_TRY(unit_check(model, u, error));
+    return names_check(model, error);
+}
+
+void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start, int64_t count, float *out)
+{
+    uint64_t key = zr_hash_bytes(tensor->name, strlen(tensor->name), seed);
+    switch (tensor->init) {
+    case ZERO_INIT_NORMAL:
+        zr_random_normal(key, start, count, tensor->init_value, out);
+        break;
+    case ZERO_INIT_UNIFORM:
+        zr_random_uniform(key, start, count, tensor->init_value, out);
+        break;
+    case ZERO_INIT_CONSTANT:
+        for (int64_t i = 0; i < count; i++)
+            out[i] = tensor->init_value;
+        break;
+    }
+}
+
+uint64_t zr_context_key(const zero_context *context, uint32_t site)
+{
+    const uint64_t words[] = {context->step, context->micro_batch, (uint64_t)context->unit_index, site};
+    return zr_hash_bytes(words, sizeof(words), context->seed);
+}
+
+uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t element)
+{
+    zr_philox bits = zr_philox4x32(zr_context_key(context, site), 0, element);
+    return (uint64_t)bits.v[1] << 32 | bits.v[0];
+}
+
+const void *zero_parameter(const zero_context *context, int piece, int tensor)
+{
+    return context->accessor->parameter(context->accessor, context, piece, tensor);
+}
+
+float *zero_gradient(zero_context *context, int piece, int tensor, int *add)
+{
+    return context->sink->gradient(context->sink, context, piece, tensor, add);
+}

@@ -1,0 +1,32 @@
+// What the engine fills in behind the public unit interface: the accessor of parameters and the sink of gradients.
+#ifndef ZR_MODEL_UNIT_H
+#define ZR_MODEL_UNIT_H
+
+#include "base/status.h"
+#include <zero/model.h>
+
+struct zr_accessor {
+    const void *(*parameter)(const struct zr_accessor *self, const zero_context *context, int piece, int tensor);
+};
+
+struct zr_sink {
+    float *(*gradient)(const struct zr_sink *self, zero_context *context, int piece, int tensor, int *add);
+};
+
+// The piece behind index i of a unit (owned first, then borrowed): unit and piece within it.
+zero_piece_ref zr_unit_piece(const zero_model *model, int unit, int index);
+const zero_piece_desc *zr_piece_desc(const zero_model *model, zero_piece_ref ref);
+int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor);
+int64_t zr_model_parameters(const zero_model *model); // trainable and frozen elements, padding not counted
+
+// ZERO_ERR_USAGE for a model that breaks the interface's rules: names not unique, borrowed from a later unit, too many pieces,
+// empty shapes, `backward` missing, ...
+zero_status zr_model_check(const zero_model *model, zero_error *error);
+
+// Initial values of elements [start, start+count) of a tensor: a function of seed, name and element alone.
+void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start, int64_t count, float *out);
+
+// Random key of (seed, step, micro-batch, unit, site); zero_random is philox of it.
+uint64_t zr_context_key(const zero_context *context, uint32_t site);
+
+#endif

@@ -1,0 +1,336 @@
+// The harness: reserve, run, compare. See harness.h.
+#include "harness.h"
+#include "base/random.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define GUARD_BYTES 64
+#define GUARD 0xa5
+
+static void buffer_reserve(harness_buffer *buffer, size_t bytes)
+{
+    buffer->bytes = bytes;
+    buffer->data = aligned_alloc(64, ZR_ROUND_UP(bytes, (size_t)64) + GUARD_BYTES);
+    assert_non_null(buffer->data);
+    memset(buffer->data, 0xff, bytes); // NaN: nothing may be read before it is written
+    memset((char *)buffer->data + bytes, GUARD, GUARD_BYTES);
+}
+
+static void buffer_release(harness_buffer *buffer)
+{
+    for (size_t i = 0; buffer->data && i < GUARD_BYTES; i++)
+        assert_int_equal(((unsigned char *)buffer->data)[buffer->bytes + i], GUARD);
+    free(buffer->data);
+    *buffer = (harness_buffer){0};
+}
+
+static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece, int tensor)
+{
+    const harness *net = ((const harness_accessor *)self)->net;
+    zero_piece_ref ref = zr_unit_piece(net->model, context->unit_index, piece);
+    return net->parameters + net->offset[ref.unit][ref.piece][tensor];
+}
+
+static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor, int *add)
+{
+    harness *net = ((const harness_sink *)self)->net;
+    zero_piece_ref ref = zr_unit_piece(net->model, context->unit_index, piece);
+    *add = net->written[ref.unit][ref.piece][tensor];
+    net->written[ref.unit][ref.piece][tensor] = true;
+    return net->gradients + net->offset[ref.unit][ref.piece][tensor];
+}
+
+static void parameters_reserve(harness *net)
+{
+    for (int u = 0; u < net->model->unit_count; u++)
+        for (int p = 0; p < net->model->units[u].piece_count; p++)
+            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
+                net->offset[u][p][t] = net->parameter_count;
+                net->parameter_count += ZR_ROUND_UP(zr_tensor_desc_elements(&net->model->units[u].pieces[p].tensors[t]), 16);
+            }
+    net->parameters = aligned_alloc(64, sizeof(float) * (size_t)net->parameter_count);
+    net->gradients = aligned_alloc(64, sizeof(float) * (size_t)net->parameter_count);
+    assert_true(net->parameters && net->gradients);
+}
+
+static void parameters_set(harness *net)
+{
+    for (int u = 0; u < net->model->unit_count; u++)
+        for (int p = 0; p < net->model->units[u].piece_count; p++)
+            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
+                float *x = net->parameters + net->offset[u][p][t];
+                zr_random_normal(zr_hash_text(tensor->name), 0, zr_tensor_desc_elements(tensor), 0.3f, x);
+                for (int64_t i = 0; tensor->init == ZERO_INIT_CONSTANT && i < zr_tensor_desc_elements(tensor); i++)
+                    x[i] += tensor->init_value;
+            }
+}
+
+static size_t scratch_of(harness *net, const zero_unit_sizes *sizes)
+{
+    size_t most = 0;
+    for (int i = 0; i < sizes->product_count; i++) {
+        const zero_product_shape *shape = &sizes->products[i];
+        for (int variant = 0; variant < 4; variant++) {
+            const zr_product product = {.dtype = ZERO_F32,
+                                        .m = shape->m,
+                                        .n = shape->n,
+                                        .k = shape->k,
+                                        .trans_a = shape->trans_a,
+                                        .trans_b = shape->trans_b,
+                                        .add = variant & 1,
+                                        .epilogue = variant & 2 ? ZR_EPILOGUE_BIAS : ZR_EPILOGUE_NONE};
+            most = ZR_MAX(most, net->queue->backend->product->scratch(net->queue, &product));
+        }
+    }
+    return most;
+}
+
+static void buffers_reserve(harness *net)
+{
+    size_t workspace = 0, scratch = 0, stream = 0;
+    for (int u = 0; u < net->model->unit_count; u++) {
+        zero_unit_sizes *sizes = &net->sizes[u];
+        const zero_unit *unit = &net->model->units[u];
+        assert_int_equal(unit->ops->sizes(unit, &net->shape, &net->boundary[u], sizes), ZERO_OK);
+        workspace = ZR_MAX(workspace, sizes->workspace_bytes);
+        scratch = ZR_MAX(scratch, scratch_of(net, sizes));
+        buffer_reserve(&net->saved[u], sizes->saved_bytes);
+        net->boundary[u + 1] = sizes->out;
+        for (int i = 0; i < sizes->out.count; i++) { // GPT-2 has one
+            int64_t *shape = sizes->out.at[i].shape;
+            stream = sizeof(float) * (size_t)(shape[0] * shape[1] * shape[2]);
+            buffer_reserve(&net->stream[u + 1], stream);
+            net->boundary[u + 1].at[i].data = net->stream[u + 1].data;
+        }
+    }
+    buffer_reserve(&net->workspace, workspace);
+    buffer_reserve(&net->scratch, scratch);
+    buffer_reserve(&net->d_out, stream);
+    buffer_reserve(&net->d_in, stream);
+    net->queue->scratch = net->scratch.data;
+    net->queue->scratch_bytes = net->scratch.bytes;
+}
+
+static void batch_set(harness *net, int64_t vocab)
+{
+    int64_t rows = net->shape.batch * net->shape.seq;
+    net->tokens = aligned_alloc(64, ZR_ROUND_UP(sizeof(int32_t) * (size_t)rows, (size_t)64));
+    net->targets = aligned_alloc(64, ZR_ROUND_UP(sizeof(int32_t) * (size_t)rows, (size_t)64));
+    assert_true(net->tokens && net->targets);
+    for (int64_t i = 0; i < rows; i++) {
+        zr_philox word = zr_philox4x32(77, 0, (uint64_t)i);
+        net->tokens[i] = (int32_t)(word.v[0] % (uint64_t)vocab);
+        net->targets[i] = (int32_t)(word.v[1] % (uint64_t)vocab);
+    }
+    net->batch.count = 2;
+    net->batch.at[0] =
+        (zero_tensor){.data = net->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {net->shape.batch, net->shape.seq}};
+    net->batch.at[1] =
+        (zero_tensor){.data = net->targets, .dtype = ZERO_I32, .dims = 2, .shape = {net->shape.batch, net->shape.seq}};
+}
+
+void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend, zero_shape shape)
+{
+    *net = (harness){.shape = shape, .loss_factor = 1};
+    net->accessor = (harness_accessor){.base.parameter = parameter, .net = net};
+    net->sink = (harness_sink){.base.gradient = gradient, .net = net};
+    assert_int_equal(zr_gpt2_build(config, &zr_gpt2_unit_ops, &net->model, &net->error), ZERO_OK);
+    assert_true(net->model->unit_count <= HARNESS_MAX_UNITS);
+    assert_int_equal(zr_model_check(net->model, &net->error), ZERO_OK);
+    assert_int_equal(zr_queue_open(backend->name, backend->path(), ZR_MAX(shape.threads, 1), &net->queue, &net->error), ZERO_OK);
+    parameters_reserve(net);
+    parameters_set(net);
+    buffers_reserve(net);
+    batch_set(net, config->vocab_size);
+    harness_forget(net);
+}
+
+void harness_destroy(harness *net)
+{
+    for (int u = 0; u < net->model->unit_count; u++) {
+        buffer_release(&net->saved[u]);
+        buffer_release(&net->stream[u]);
+    }
+    buffer_release(&net->workspace);
+    buffer_release(&net->scratch);
+    buffer_release(&net->d_out);
+    buffer_release(&net->d_in);
+    free(net->parameters);
+    free(net->gradients);
+    free(net->tokens);
+    free(net->targets);
+    zr_queue_close(net->queue);
+    zr_gpt2_free(net->model);
+}
+
+void harness_context(harness *net, int unit, bool training, zero_context *context)
+{
+    *context = (zero_context){
+        .struct_size = sizeof(*context),
+        .unit = &net->model->units[unit],
+        .unit_index = unit,
+        .shape = net->shape,
+        .training = training,
+        .threads = net->queue->threads,
+        .seed = 5,
+        .step = net->step,
+        .micro_batch = 3,
+        .loss_factor = net->loss_factor,
+        .batch = &net->batch,
+        .saved = training ? net->saved[unit].data : NULL,
+        .workspace = net->workspace.data,
+        .loss = &net->loss,
+        .queue = net->queue,
+        .accessor = &net->accessor.base,
+        .sink = &net->sink.base,
+        .error = &net->error,
+    };
+    memset(net->workspace.data, 0xff, net->workspace.bytes); // nothing is carried from call to call
+}
+
+float *harness_tensor(harness *net, const char *name, float **gradients, int64_t *elements)
+{
+    for (int u = 0; u < net->model->unit_count; u++)
+        for (int p = 0; p < net->model->units[u].piece_count; p++)
+            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
+                if (strcmp(tensor->name, name) != 0)
+                    continue;
+                *gradients = net->gradients + net->offset[u][p][t];
+                *elements = zr_tensor_desc_elements(tensor);
+                return net->parameters + net->offset[u][p][t];
+            }
+    fail_msg("no tensor \"%s\"", name);
+    return NULL;
+}
+
+static void must(harness *net, zero_status status)
+{
+    if (status != ZERO_OK)
+        fail_msg("%s: %s", zero_status_name(status), net->error.message);
+}
+
+double harness_forward(harness *net, bool training)
+{
+    for (int u = 0; u < net->model->unit_count; u++) {
+        zero_context context;
+        harness_context(net, u, training, &context);
+        must(net, context.unit->ops->forward(&context, &net->boundary[u], &net->boundary[u + 1]));
+    }
+    return net->loss;
+}
+
+void harness_backward(harness *net, bool fused)
+{
+    zero_tensors d_out = {0}, d_in = {0};
+    for (int u = net->model->unit_count - 1; u >= 0; u--) {
+        const zero_unit_ops *ops = net->model->units[u].ops;
+        zero_context context;
+        harness_context(net, u, true, &context);
+        d_in = net->boundary[u];
+        if (u > 0)
+            d_in.at[0].data = net->d_in.data;
+        if (fused && ops->forward_backward)
+            must(net, ops->forward_backward(&context, &net->boundary[u], &d_in));
+        else
+            must(net, ops->backward(&context, &net->boundary[u], &d_out, &d_in));
+        memset(net->d_out.data, 0xff, net->d_out.bytes);
+        d_out = d_in;
+        harness_buffer swap = net->d_out;
+        net->d_out = net->d_in;
+        net->d_in = swap;
+    }
+}
+
+void harness_forget(harness *net)
+{
+    memset(net->gradients, 0xff, sizeof(float) * (size_t)net->parameter_count);
+    memset(net->written, 0, sizeof(net->written));
+}
+
+bool harness_offered(const zr_backend *backend)
+{
+    zr_queue *queue = NULL;
+    bool offered = zr_queue_open(backend->name, backend->path(), 1, &queue, NULL) == ZERO_OK;
+    zr_queue_close(queue);
+    return offered;
+}
+
+zero_gpt2_config harness_tiny(void)
+{
+    zero_gpt2_config config;
+    zero_gpt2_defaults(&config);
+    config.vocab_size = 29;
+    config.n_positions = 8;
+    config.n_embd = 16;
+    config.n_layer = 2;
+    config.n_head = 2;
+    return config;
+}
+
+double harness_error(const float *a, const float *b, int64_t count)
+{
+    double difference = 0, most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double d = fabs((double)a[i] - b[i]);
+        if (!(d <= difference)) // NaN stays
+            difference = d;
+        most = fmax(most, fabs((double)b[i]));
+    }
+    return most > 0 ? difference / most : difference;
+}
+
+static double dot(const float *a, const float *b, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)a[i] * b[i];
+    return sum;
+}
+
+static double along(double (*value)(void *user), void *user, float *x, const float *kept, const float *direction,
+                    float step, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        x[i] = kept[i] + step * direction[i];
+    double result = value(user);
+    memcpy(x, kept, sizeof(float) * (size_t)count);
+    return result;
+}
+
+static void check_direction(const char *what, double (*value)(void *user), void *user, float *x, const float *g,
+                            float *direction, int64_t count)
+{
+    float *kept = malloc(sizeof(float) * (size_t)count);
+    assert_non_null(kept);
+    memcpy(kept, x, sizeof(float) * (size_t)count);
+    float length = (float)sqrt(dot(direction, direction, count)), step = 5e-3f;
+    for (int64_t i = 0; i < count; i++)
+        direction[i] /= length;
+    double expected = dot(g, direction, count), size = sqrt(dot(g, g, count));
+    // fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h
+    double near = along(value, user, x, kept, direction, step, count) - along(value, user, x, kept, direction, -step, count);
+    double far = along(value, user, x, kept, direction, 2 * step, count)
+                 - along(value, user, x, kept, direction, -2 * step, count);
+    double found = (8 * near - far) / (12 * (double)step);
+    free(kept);
+    if (!(fabs(found - expected) <= 2e-3 * size + 1e-4))
+        fail_msg("%s: difference quotient %.9g, gradient %.9g (of length %.9g)", what, found, expected, size);
+}
+
+void harness_check_gradient(const char *what, double (*value)(void *user), void *user, float *x, const float *g, int64_t count)
+{
+    float *direction = malloc(sizeof(float) * (size_t)count);
+    assert_non_null(direction);
+    assert_true(dot(g, g, count) > 0);
+    memcpy(direction, g, sizeof(float) * (size_t)count);
+    check_direction(what, value, user, x, g, direction, count);
+    zr_random_normal(zr_hash_text(what), 0, count, 1, direction);
+    check_direction(what, value, user, x, g, direction, count);
+    free(direction);
+}

@@ -1,0 +1,63 @@
+// A whole model on one rank without an engine: plain arrays behind the accessor and the sink, and every buffer of exactly
+// the bytes that `sizes` announces, with a guard behind it. Tests of layers/ run networks through it.
+#ifndef TEST_LAYERS_HARNESS_H
+#define TEST_LAYERS_HARNESS_H
+
+#include "layers/layers.h"
+#include "model/unit.h"
+
+#define HARNESS_MAX_UNITS 8
+
+typedef struct harness_buffer { // 64-byte aligned, guard bytes behind it
+    void *data;
+    size_t bytes;
+} harness_buffer;
+
+typedef struct harness harness;
+
+typedef struct harness_accessor { struct zr_accessor base; const harness *net; } harness_accessor;
+typedef struct harness_sink { struct zr_sink base; harness *net; } harness_sink;
+
+struct harness {
+    zero_model *model;
+    zr_queue *queue;
+    zero_shape shape;
+    int64_t parameter_count;
+    float *parameters, *gradients;        // (parameter_count), tensors one after another, each 64-byte aligned
+    int64_t offset[HARNESS_MAX_UNITS][ZERO_MAX_PIECES][ZR_BLOCK_TENSORS];
+    bool written[HARNESS_MAX_UNITS][ZERO_MAX_PIECES][ZR_BLOCK_TENSORS]; // gradient has a contribution
+    int32_t *tokens, *targets;            // (batch, seq)
+    zero_tensors batch;
+    zero_unit_sizes sizes[HARNESS_MAX_UNITS];
+    zero_tensors boundary[HARNESS_MAX_UNITS + 1]; // boundary[u] arrives at unit u
+    harness_buffer stream[HARNESS_MAX_UNITS + 1], saved[HARNESS_MAX_UNITS], workspace, scratch, d_out, d_in;
+    double loss;
+    uint64_t step;
+    float loss_factor;
+    harness_accessor accessor;
+    harness_sink sink;
+    zero_error error;
+};
+
+// Parameters from the model's own initialiser, widened so that no path is flat; tokens and targets pseudo-random.
+void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend, zero_shape shape);
+void harness_destroy(harness *net); // checks the guards
+void harness_context(harness *net, int unit, bool training, zero_context *context);
+float *harness_tensor(harness *net, const char *name, float **gradient, int64_t *elements);
+
+double harness_forward(harness *net, bool training); // every unit; returns the loss
+// After a training forward: gradients of everything. fused: the last unit's forward_backward, else its backward.
+void harness_backward(harness *net, bool fused);
+void harness_forget(harness *net); // gradients become NaN, none is written
+
+// Whether this processor can run the backend: a queue opens.
+bool harness_offered(const zr_backend *backend);
+zero_gpt2_config harness_tiny(void); // 2 layers, 2 heads, width 16, 29 tokens, 8 positions
+
+// max|a-b| / max|b|
+double harness_error(const float *a, const float *b, int64_t count);
+
+// Central differences of `value` along the gradient and along a random direction of x(count), against gradient(count).
+void harness_check_gradient(const char *what, double (*value)(void *user), void *user, float *x, const float *gradient, int64_t count);
+
+#endif

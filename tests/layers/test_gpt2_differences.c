@@ -1,0 +1,304 @@
+// Gradients against finite differences: every layer on its own, every unit, with and without dropout (the same context
+// draws the same masks), on every backend.
+#include "harness.h"
+#include "base/random.h"
+#include "layers/gpt2_units.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { BATCH = 2, SEQ = 7, ROWS = BATCH * SEQ, WIDTH = 16, INNER = 64, MOST = ROWS * INNER };
+
+typedef struct array { float at[MOST] __attribute__((aligned(64))); } array;
+
+static zero_gpt2_config config_of(float dropout)
+{
+    zero_gpt2_config config = harness_tiny();
+    config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = dropout;
+    return config;
+}
+
+static void create(harness *net, const zr_backend *backend, float dropout)
+{
+    const zero_gpt2_config config = config_of(dropout);
+    harness_create(net, &config, backend, (zero_shape){.batch = BATCH, .seq = SEQ, .threads = 2});
+    net->targets[4] = -1;
+}
+
+static void each_backend(void (*check)(const zr_backend *backend))
+{
+    int run = 0;
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
+        if (harness_offered(*backend)) {
+            check(*backend);
+            run++;
+        }
+    assert_true(run > 0);
+}
+
+// ---- layers: the scalar is <output, weights> with fixed pseudo-random weights, whose gradient backward starts from
+
+typedef struct layer_case {
+    harness *net;
+    zero_context context;
+    zr_linear linear;
+    zr_layer_norm norm;
+    zr_block block;
+    array x, y, weights, d, dx;
+    int64_t outputs;
+} layer_case;
+
+static double weighted(const float *y, const float *weights, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)y[i] * weights[i];
+    return sum;
+}
+
+static void layer_case_set(layer_case *c, harness *net, int64_t inputs, int64_t outputs)
+{
+    memset(c, 0, sizeof(*c));
+    c->net = net;
+    c->outputs = outputs;
+    harness_context(net, 1, true, &c->context);
+    zr_random_normal(1, 0, inputs, 1, c->x.at);
+    zr_random_normal(2, 0, outputs, 1, c->weights.at);
+    memcpy(c->d.at, c->weights.at, sizeof(float) * (size_t)outputs);
+}
+
+static void check_tensors(harness *net, const char *const *names, int count, double (*value)(void *user), void *user)
+{
+    for (int i = 0; i < count; i++) {
+        float *gradient;
+        int64_t elements;
+        float *parameter = harness_tensor(net, names[i], &gradient, &elements);
+        harness_check_gradient(names[i], value, user, parameter, gradient, elements);
+    }
+}
+
+static double linear_value(void *user)
+{
+    layer_case *c = user;
+    assert_int_equal(zr_linear_forward(&c->context, &c->linear, c->x.at, c->y.at), ZERO_OK);
+    return weighted(c->y.at, c->weights.at, c->outputs);
+}
+
+static void check_linear(const zr_backend *backend)
+{
+    static const char *const names[] = {"h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.bias"};
+    static layer_case c;
+    harness net;
+    create(&net, backend, 0);
+    layer_case_set(&c, &net, ROWS * WIDTH, ROWS * INNER);
+    c.linear = (zr_linear){.rows = ROWS, .in = WIDTH, .out = INNER, .weight = ZR_FC_W, .bias = ZR_FC_B};
+    assert_true(zr_linear_scratch(&c.linear, 2) <= net.workspace.bytes);
+    assert_int_equal(zr_linear_backward(&c.context, &c.linear, c.x.at, c.d.at, c.dx.at, net.workspace.data), ZERO_OK);
+    harness_check_gradient("linear: x", linear_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
+    check_tensors(&net, names, 2, linear_value, &c);
+    harness_destroy(&net);
+}
+
+static double norm_value(void *user)
+{
+    layer_case *c = user;
+    zr_layer_norm_forward(&c->context, &c->norm, c->x.at, c->y.at, NULL, NULL);
+    return weighted(c->y.at, c->weights.at, c->outputs);
+}
+
+static void check_norm(const zr_backend *backend)
+{
+    static const char *const names[] = {"h.0.ln_2.weight", "h.0.ln_2.bias"};
+    static layer_case c;
+    static array statistics[2];
+    harness net;
+    create(&net, backend, 0);
+    layer_case_set(&c, &net, ROWS * WIDTH, ROWS * WIDTH);
+    c.norm = (zr_layer_norm){.norm = {.dtype = ZERO_F32, .rows = ROWS, .width = WIDTH, .epsilon = 1e-5f},
+                             .weight = ZR_LN2_W,
+                             .bias = ZR_LN2_B};
+    zr_layer_norm_forward(&c.context, &c.norm, c.x.at, c.y.at, statistics[0].at, statistics[1].at);
+    zr_layer_norm_backward(&c.context, &c.norm, c.d.at, c.x.at, statistics[0].at, statistics[1].at, c.dx.at, false,
+                           net.workspace.data);
+    harness_check_gradient("norm: x", norm_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
+    check_tensors(&net, names, 2, norm_value, &c);
+    harness_destroy(&net);
+}
+
+static void half_set(layer_case *c, harness *net)
+{
+    size_t saved_bytes;
+    layer_case_set(c, net, ROWS * WIDTH, ROWS * WIDTH);
+    zr_block_lay_out(c->context.unit, &c->context.shape, true, c->context.saved, c->context.workspace, &c->block, &saved_bytes);
+    assert_int_equal(saved_bytes, net->sizes[1].saved_bytes);
+    c->block.context = &c->context;
+    c->block.attention.dropout_key = 11;
+    c->block.attention_key = 12;
+    c->block.mlp_key = 13;
+}
+
+static double attention_value(void *user)
+{
+    layer_case *c = user;
+    zr_layer_norm_forward(&c->context, &c->block.ln1, c->x.at, c->block.work.normed, NULL, NULL);
+    assert_int_equal(zr_attention_layer_forward(&c->block, c->y.at), ZERO_OK);
+    return weighted(c->y.at, c->weights.at, c->outputs);
+}
+
+static void check_attention(const zr_backend *backend)
+{
+    static const char *const names[] = {"h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias", "h.0.attn.c_proj.weight",
+                                        "h.0.attn.c_proj.bias"};
+    static layer_case c;
+    for (int dropped = 0; dropped < 2; dropped++) {
+        harness net;
+        create(&net, backend, dropped ? 0.3f : 0);
+        half_set(&c, &net);
+        attention_value(&c);
+        assert_int_equal(zr_attention_layer_backward(&c.block, c.x.at, c.d.at), ZERO_OK);
+        check_tensors(&net, names, 4, attention_value, &c);
+        harness_destroy(&net);
+    }
+}
+
+static double mlp_value(void *user)
+{
+    layer_case *c = user;
+    memcpy(c->block.saved.middle, c->x.at, sizeof(float) * ROWS * WIDTH);
+    zr_layer_norm_forward(&c->context, &c->block.ln2, c->x.at, c->block.work.normed, NULL, NULL);
+    assert_int_equal(zr_mlp_forward(&c->block), ZERO_OK);
+    return weighted(c->block.work.narrow, c->weights.at, c->outputs);
+}
+
+static void check_mlp(const zr_backend *backend)
+{
+    static const char *const names[] = {"h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.bias", "h.0.mlp.c_proj.weight",
+                                        "h.0.mlp.c_proj.bias"};
+    static layer_case c;
+    for (int dropped = 0; dropped < 2; dropped++) {
+        harness net;
+        create(&net, backend, dropped ? 0.3f : 0);
+        half_set(&c, &net);
+        mlp_value(&c);
+        assert_int_equal(zr_mlp_backward(&c.block, c.d.at), ZERO_OK);
+        check_tensors(&net, names, 4, mlp_value, &c);
+        harness_destroy(&net);
+    }
+}
+
+// ---- units: a block's output against weights; the whole network's loss
+
+typedef struct unit_case {
+    harness *net;
+    zero_context context;
+    zero_tensors in, out;
+    array x, y, weights;
+} unit_case;
+
+static double unit_value(void *user)
+{
+    unit_case *c = user;
+    assert_int_equal(c->context.unit->ops->forward(&c->context, &c->in, &c->out), ZERO_OK);
+    return weighted(c->y.at, c->weights.at, ROWS * WIDTH);
+}
+
+static void unit_case_set(unit_case *c, harness *net, int unit)
+{
+    memset(c, 0, sizeof(*c));
+    c->net = net;
+    harness_context(net, unit, true, &c->context);
+    zr_random_normal(1, 0, ROWS * WIDTH, 1, c->x.at);
+    zr_random_normal(2, 0, ROWS * WIDTH, 1, c->weights.at);
+    c->in = c->out = net->boundary[1];
+    c->in.at[0].data = c->x.at;
+    c->out.at[0].data = c->y.at;
+}
+
+static void check_block(const zr_backend *backend)
+{
+    static unit_case c;
+    static array d, dx;
+    for (int in_place = 0; in_place < 2; in_place++)
+        for (int dropped = 0; dropped < 2; dropped++) {
+            harness net;
+            create(&net, backend, dropped ? 0.3f : 0);
+            unit_case_set(&c, &net, 1);
+            unit_value(&c);
+            memcpy(d.at, c.weights.at, sizeof(d));
+            zero_tensors d_out = c.in, d_in = c.in;
+            d_out.at[0].data = d.at;
+            d_in.at[0].data = in_place ? d.at : dx.at;
+            assert_int_equal(c.context.unit->ops->backward(&c.context, &c.in, &d_out, &d_in), ZERO_OK);
+            harness_check_gradient("block: x", unit_value, &c, c.x.at, d_in.at[0].data, ROWS * WIDTH);
+            for (int t = 0; t < ZR_BLOCK_TENSORS; t++)
+                check_tensors(&net, &net.model->units[1].pieces[0].tensors[t].name, 1, unit_value, &c);
+            harness_destroy(&net);
+        }
+}
+
+static double network_value(void *user)
+{
+    return harness_forward(user, true);
+}
+
+static void check_network(const zr_backend *backend)
+{
+    for (int dropped = 0; dropped < 2; dropped++) {
+        harness net;
+        create(&net, backend, dropped ? 0.2f : 0);
+        harness_forward(&net, true);
+        harness_backward(&net, true);
+        for (int u = 0; u < net.model->unit_count; u++)
+            for (int p = 0; p < net.model->units[u].piece_count; p++)
+                for (int t = 0; t < net.model->units[u].pieces[p].tensor_count; t++)
+                    check_tensors(&net, &net.model->units[u].pieces[p].tensors[t].name, 1, network_value, &net);
+        harness_destroy(&net);
+    }
+}
+
+static double head_value(void *user) // the head alone: the units before it would write its input anew
+{
+    unit_case *c = user;
+    assert_int_equal(c->context.unit->ops->forward(&c->context, &c->in, NULL), ZERO_OK);
+    return c->net->loss;
+}
+
+static void check_head(const zr_backend *backend)
+{
+    static const char *const names[] = {"ln_f.weight", "ln_f.bias", "wte.weight"};
+    static unit_case c;
+    static array dx;
+    harness net;
+    create(&net, backend, 0);
+    unit_case_set(&c, &net, 3);
+    zero_tensors d_in = c.in;
+    d_in.at[0].data = dx.at;
+    assert_int_equal(c.context.unit->ops->forward_backward(&c.context, &c.in, &d_in), ZERO_OK);
+    harness_check_gradient("head: x", head_value, &c, c.x.at, dx.at, ROWS * WIDTH);
+    check_tensors(&net, names, 3, head_value, &c);
+    harness_destroy(&net);
+}
+
+static void linear(void **state) { each_backend(check_linear); }
+static void norm(void **state) { each_backend(check_norm); }
+static void attention(void **state) { each_backend(check_attention); }
+static void mlp(void **state) { each_backend(check_mlp); }
+static void block(void **state) { each_backend(check_block); }
+static void head(void **state) { each_backend(check_head); }
+static void network(void **state) { each_backend(check_network); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linear),
+        cmocka_unit_test(norm),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(mlp),
+        cmocka_unit_test(block),
+        cmocka_unit_test(head),
+        cmocka_unit_test(network),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+// config.json: the round trip, a published file, and every setting that would change the arithmetic.
+#include "base/file.h"
+#include "model/gpt2.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char directory[] = "/tmp/zero-config-XXXXXX";
+static char path[64];
+
+static int setup(void **state)
+{
+    if (!mkdtemp(directory))
+        return -1;
+    snprintf(path, sizeof(path), "%s/config.json", directory);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return zr_directory_remove(directory, NULL);
+}
+
+static zero_status read_text(const char *text, zero_gpt2_config *config, zero_error *error)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    return zr_gpt2_config_read(path, config, error);
+}
+
+static void assert_same(const zero_gpt2_config *a, const zero_gpt2_config *b)
+{
+    assert_int_equal(a->vocab_size, b->vocab_size);
+    assert_int_equal(a->n_positions, b->n_positions);
+    assert_int_equal(a->n_embd, b->n_embd);
+    assert_int_equal(a->n_layer, b->n_layer);
+    assert_int_equal(a->n_head, b->n_head);
+    assert_int_equal(a->n_inner, b->n_inner);
+    assert_true(a->layer_norm_epsilon == b->layer_norm_epsilon);
+    assert_true(a->initializer_range == b->initializer_range);
+    assert_true(a->resid_pdrop == b->resid_pdrop);
+    assert_true(a->embd_pdrop == b->embd_pdrop);
+    assert_true(a->attn_pdrop == b->attn_pdrop);
+}
+
+static void what_is_written_comes_back(void **state)
+{
+    zero_gpt2_config configs[2], back;
+    zero_gpt2_defaults(&configs[0]);
+    zero_gpt2_defaults(&configs[1]);
+    configs[1].vocab_size = 65;
+    configs[1].n_layer = 3;
+    configs[1].n_inner = 100;
+    configs[1].layer_norm_epsilon = 1.0f / 3;
+    configs[1].initializer_range = 0.1f;
+    configs[1].resid_pdrop = 1.0f / 7;
+    configs[1].attn_pdrop = 0.5f;
+    for (int i = 0; i < 2; i++) {
+        zr_buffer text = {0};
+        zero_error error;
+        zr_gpt2_config_write(&configs[i], &text);
+        assert_false(text.failed);
+        if (read_text(text.data, &back, &error) != ZERO_OK)
+            fail_msg("%s\n%s", error.message, text.data);
+        assert_same(&back, &configs[i]);
+        assert_non_null(strstr(text.data, i ? "\"eos_token_id\": null" : "\"eos_token_id\": 50256"));
+        assert_non_null(strstr(text.data, i ? "\"n_inner\": 100" : "\"n_inner\": null"));
+        assert_non_null(strstr(text.data, i ? "\"resid_pdrop\": 0.14285715" : "\"layer_norm_epsilon\": 1e-05"));
+        zr_buffer_free(&text);
+    }
+}
+
+#define SIZES "\"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12"
+
+static void the_published_file_is_read(void **state)
+{
+    zero_gpt2_config config;
+    zero_error error;
+    const char *text =
+        "{\"activation_function\": \"gelu_new\", \"architectures\": [\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1, \"bos_token_id\": 50256,"
+        "\"embd_pdrop\": 0.1, \"eos_token_id\": 50256, \"initializer_range\": 0.02, \"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\","
+        "\"n_ctx\": 1024, \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_positions\": 1024, \"resid_pdrop\": 0.1,"
+        "\"summary_activation\": null, \"summary_first_dropout\": 0.1, \"task_specific_params\": {\"text-generation\": {\"do_sample\": true}}, \"vocab_size\": 50257}";
+    assert_int_equal(read_text(text, &config, &error), ZERO_OK);
+    assert_int_equal(config.n_layer, 12);
+    assert_int_equal(config.n_inner, 0);
+    assert_true(config.attn_pdrop == 0.1f);
+    assert_int_equal(
+        read_text("{\"model_type\": \"gpt2\", \"n_inner\": null, \"resid_pdrop\": 0, " SIZES "}", &config, &error),
+        ZERO_OK);
+    assert_true(config.resid_pdrop == 0 && config.embd_pdrop == 0.1f); // transformers' default where the file is silent
+}
+
+static void other_arithmetic_is_refused(void **state)
+{
+    static const struct { const char *text; zero_status status; const char *message; } wrong[] = {
+        {"{" SIZES "}", ZERO_ERR_DATA, "\"model_type\" is missing"},
+        {"{\"model_type\": 2, " SIZES "}", ZERO_ERR_DATA, "\"model_type\" is not a string"},
+        {"{\"model_type\": \"llama\", " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"model_type\" is \"llama\""},
+        {"{\"model_type\": \"gpt2\", \"activation_function\": \"relu\", " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"activation_function\" is \"relu\""},
+        {"{\"model_type\": \"gpt2\", \"scale_attn_weights\": false, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"scale_attn_weights\" is false"},
+        {"{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"scale_attn_by_inverse_layer_idx\" is true"},
+        {"{\"model_type\": \"gpt2\", \"reorder_and_upcast_attn\": true, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"reorder_and_upcast_attn\" is true"},
+        {"{\"model_type\": \"gpt2\", \"add_cross_attention\": true, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"add_cross_attention\" is true"},
+        {"{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"tie_word_embeddings\" is false"},
+        {"{\"model_type\": \"gpt2\", \"tie_word_embeddings\": 1, " SIZES "}", ZERO_ERR_DATA, "\"tie_word_embeddings\" is neither true nor false"},
+        {"{\"model_type\": \"gpt2\", \"n_embd\": 768}", ZERO_ERR_DATA, "key \"vocab_size\" is missing"},
+        {"{\"model_type\": \"gpt2\", \"n_inner\": \"x\", " SIZES "}", ZERO_ERR_DATA, "\"n_inner\" is not a whole number"},
+        {"{\"model_type\": \"gpt2\", \"n_inner\": 1.5, " SIZES "}", ZERO_ERR_DATA, "\"n_inner\" is not a whole number"},
+        {"{\"model_type\": \"gpt2\", \"resid_pdrop\": \"0\", " SIZES "}", ZERO_ERR_DATA, "\"resid_pdrop\" is not a number"},
+        {"{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4, \"n_embd\": 10, \"n_layer\": 1, \"n_head\": 4}", ZERO_ERR_DATA, "width 10 (n_embd) is not divisible by 4 heads"},
+        {"[1, 2]", ZERO_ERR_DATA, "a JSON object is expected"},
+    };
+    for (int i = 0; i < ZR_COUNT(wrong); i++) {
+        zero_gpt2_config config = {.n_layer = 77};
+        zero_error error = {.status = ZERO_OK};
+        assert_int_equal(read_text(wrong[i].text, &config, &error), wrong[i].status);
+        if (!strstr(error.message, wrong[i].message) || !strstr(error.message, path))
+            fail_msg("\"%s\" does not say \"%s\" and the file", error.message, wrong[i].message);
+        assert_int_equal(config.n_layer, 77);
+    }
+}
+
+static void broken_files_are_refused(void **state)
+{
+    zero_gpt2_config config;
+    zero_error error;
+    assert_int_not_equal(read_text("{\"model_type\": \"gpt2\"", &config, &error), ZERO_OK);
+    assert_int_not_equal(read_text("", &config, &error), ZERO_OK);
+    assert_int_not_equal(zr_gpt2_config_read(directory, &config, &error), ZERO_OK);
+    assert_int_not_equal(zr_gpt2_config_read("/nonexistent/config.json", &config, &error), ZERO_OK);
+    assert_non_null(strstr(error.message, "/nonexistent/config.json"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(the_published_file_is_read),
+        cmocka_unit_test(other_arithmetic_is_refused),
+        cmocka_unit_test(broken_files_are_refused),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Writes tests/engine/optimizer_golden.h: 20 updates of each optimizer, by PyTorch in double precision (LAMB and Lion, which it
+lacks, by their papers' formulas).  python tests/oracle/optimizers.py > tests/engine/optimizer_golden.h"""
+import math
+
+import torch
+
+ROWS, COLUMNS, STEPS, LR = 10, 10, 20, 0.01
+
+
+def start(i):
+    return math.cos(0.37 * i)
+
+
+def gradient(step, i):
+    return math.sin(0.1 * (100 * step + i)) * (1 + i % 7)
+
+
+def f32(values):
+    return torch.tensor(values, dtype=torch.float32).double()
+
+
+def lion(p, grads, b1, b2, wd):
+    m = torch.zeros_like(p)
+    for g in grads:
+        c = b1 * m + (1 - b1) * g
+        p = p * (1 - LR * wd) - LR * torch.sign(c)
+        m = b2 * m + (1 - b2) * g
+    return p
+
+
+def lamb(p, grads, b1, b2, eps, wd):
+    m, v = torch.zeros_like(p), torch.zeros_like(p)
+    for t, g in enumerate(grads, 1):
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+        u = m / (v.sqrt() + eps) + wd * p
+        r = (p.norm() / u.norm()).clamp(0.01, 10)
+        p = p - LR * math.sqrt(1 - b2**t) / (1 - b1**t) * r * u
+    return p
+
+
+def by_torch(make):
+    p = torch.nn.Parameter(p0.clone())
+    optimizer = make([p])
+    for g in grads:
+        p.grad = g.clone()
+        optimizer.step()
+    return p.detach()
+
+
+p0 = f32([start(i) for i in range(ROWS * COLUMNS)])
+grads = [f32([gradient(s, i) for i in range(ROWS * COLUMNS)]) for s in range(STEPS)]
+o = torch.optim
+cases = {
+    ("AdamW", '"lr": 0.01, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1'):
+        by_torch(lambda p: o.AdamW(p, lr=LR, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)),
+    ("Adam", '"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1, "adam_w_mode": false'):
+        by_torch(lambda p: o.Adam(p, lr=LR, weight_decay=0.1)),
+    ("SGD", '"lr": 0.01'): by_torch(lambda p: o.SGD(p, lr=LR)),
+    ("SGD", '"lr": 0.01, "momentum": 0.9, "weight_decay": 0.1'): by_torch(lambda p: o.SGD(p, lr=LR, momentum=0.9, weight_decay=0.1)),
+    ("SGD", '"lr": 0.01, "momentum": 0.9, "nesterov": true'): by_torch(lambda p: o.SGD(p, lr=LR, momentum=0.9, nesterov=True)),
+    ("Adagrad", '"lr": 0.01, "weight_decay": 0.1'): by_torch(lambda p: o.Adagrad(p, lr=LR, weight_decay=0.1)),
+    ("Lion", '"lr": 0.01, "betas": [0.9, 0.99], "weight_decay": 0.1'): lion(p0, grads, 0.9, 0.99, 0.1),
+    ("LAMB", '"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1'): lamb(p0, grads, 0.9, 0.999, 1e-8, 0.1),
+}
+
+print("// Written by tests/oracle/optimizers.py; do not edit.")
+print("static const struct { const char *type, *params; double p[100]; } golden[] = {")
+for (name, params), p in cases.items():
+    print('    {"%s", "%s",\n     {%s}},' % (name, params.replace('"', '\\"'), ", ".join("%.9g" % x for x in p)))
+print("};")
