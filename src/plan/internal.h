@@ -1,0 +1,15 @@
+// Between the files of plan/: the passes that zr_plan_create runs, in this order.
+#ifndef ZR_PLAN_INTERNAL_H
+#define ZR_PLAN_INTERNAL_H
+
+#include "base/alloc.h"
+#include "plan/plan.h"
+
+zero_status zr_plan_pieces(zr_plan *plan, zero_error *error);      // partition.c: pieces, tensors, shards, offsets
+zero_status zr_plan_units(zr_plan *plan, zero_error *error);       // partition.c: sizes, boundaries, who reads and contributes
+zero_status zr_plan_visits(zr_plan *plan, zero_error *error);      // schedule.c: order of acquisitions
+zero_status zr_plan_reductions(zr_plan *plan, zero_error *error);  // reduction.c: when sealed, when reduced, where gradients lie
+void zr_plan_messages(zr_plan *plan);                              // schedule.c: traffic and hashes by segment
+void zr_plan_footprint(zr_plan *plan, const zr_machine *machine);  // footprint.c: bytes by category
+
+#endif

@@ -1,0 +1,21 @@
+// What plan/ needs to know of a backend and a communicator, as data: filled by api/ from compute/ and comm/, or made up for
+// a machine that is not here.
+#ifndef ZR_PLAN_MACHINE_H
+#define ZR_PLAN_MACHINE_H
+
+#include "base/status.h"
+#include <zero/model.h>
+
+typedef struct zr_machine {
+    // Scratch bytes of a product; NULL: none is counted.
+    size_t (*product_scratch)(void *user, const zero_product_shape *product);
+    void *user;
+    int ranks;
+    int threads;            // of one rank
+    bool mapped;            // the ranks share memory: stage 3 gathers nothing
+    int64_t staging_bytes;  // that the communicator keeps for shards on their way
+    int64_t memory_limit;   // bytes a rank may hold, 0: unknown
+    char memory_reason[128];
+} zr_machine;
+
+#endif

@@ -1,0 +1,164 @@
+// Pieces, shards and units (contract 1): who owns what, and where it lies.
+#include "model/unit.h"
+#include "plan/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int count_pieces(const zero_model *model)
+{
+    int count = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        count += model->units[u].piece_count;
+    return count;
+}
+
+static int piece_number(const zr_plan *plan, zero_piece_ref ref)
+{
+    int number = ref.piece;
+    for (int u = 0; u < ref.unit; u++)
+        number += plan->model->units[u].piece_count;
+    return number;
+}
+
+static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_desc *desc, zero_error *error)
+{
+    piece->tensor_count = desc->tensor_count;
+    piece->tensors = zr_alloc(sizeof *piece->tensors * (size_t)desc->tensor_count, error);
+    if (!piece->tensors)
+        return ZERO_ERR_MEMORY;
+    for (int t = 0; t < desc->tensor_count; t++) {
+        zr_plan_tensor *tensor = &piece->tensors[t];
+        tensor->desc = &desc->tensors[t];
+        tensor->first = ZR_ROUND_UP(piece->elems, ZR_TENSOR_ALIGN);
+        tensor->count = zr_tensor_desc_elements(tensor->desc);
+        tensor->number = plan->tensor_count++;
+        tensor->decays = desc->kind == ZERO_TRAINABLE && (plan->settings.decay_all || tensor->desc->dims >= 2);
+        piece->elems = tensor->first + tensor->count;
+    }
+    return ZERO_OK;
+}
+
+static void place_piece(zr_plan *plan, zr_piece *piece)
+{
+    int64_t ranks = plan->ranks;
+    piece->shard = ZR_ROUND_UP((piece->elems + ranks - 1) / ranks, ZR_CHUNK);
+    piece->padded = piece->shard * ranks;
+    piece->full_first = plan->full_elems;
+    piece->shard_first = plan->shard_elems;
+    piece->grad_first = piece->accumulator_first = piece->state_first = -1;
+    piece->first_backward = piece->last_backward = piece->reduced_after = -1;
+    plan->full_elems += piece->padded;
+    plan->shard_elems += piece->shard;
+    if (piece->kind != ZERO_BUFFER)
+        for (int t = 0; t < piece->tensor_count; t++)
+            plan->parameters += piece->tensors[t].count;
+}
+
+zero_status zr_plan_pieces(zr_plan *plan, zero_error *error)
+{
+    const zero_model *model = plan->model;
+    plan->pieces = zr_alloc(sizeof *plan->pieces * (size_t)count_pieces(model), error);
+    if (!plan->pieces)
+        return ZERO_ERR_MEMORY;
+    for (int u = 0; u < model->unit_count; u++) {
+        for (int p = 0; p < model->units[u].piece_count; p++) {
+            zr_piece *piece = &plan->pieces[plan->piece_count++];
+            const zero_piece_desc *desc = &model->units[u].pieces[p];
+            piece->ref = (zero_piece_ref){u, p};
+            piece->kind = desc->kind;
+            if (model->units[u].piece_count == 1)
+                snprintf(piece->name, sizeof piece->name, "%s", model->units[u].name);
+            else
+                snprintf(piece->name, sizeof piece->name, "%s/%d", model->units[u].name, p);
+            ZERO_TRY(lay_tensors(plan, piece, desc, error));
+            place_piece(plan, piece);
+        }
+    }
+    return ZERO_OK;
+}
+
+static void list_unit_pieces(zr_plan *plan, int u)
+{
+    const zero_unit *unit = &plan->model->units[u];
+    zr_unit_plan *out = &plan->units[u];
+    out->piece_count = unit->piece_count + unit->borrowed_count;
+    for (int i = 0; i < out->piece_count; i++)
+        out->pieces[i] = piece_number(plan, zr_unit_piece(plan->model, u, i));
+}
+
+// A buffer is written by its owner alone; a trainable piece collects from every unit that lists it.
+static void note_contributions(zr_plan *plan, int u)
+{
+    for (int i = 0; i < plan->units[u].piece_count; i++) {
+        zr_piece *piece = &plan->pieces[plan->units[u].pieces[i]];
+        bool contributes = piece->kind == ZERO_TRAINABLE || (piece->kind == ZERO_BUFFER && piece->ref.unit == u);
+        if (!contributes || plan->settings.inference)
+            continue;
+        piece->first_backward = ZR_MAX(piece->first_backward, u);
+        piece->last_backward = piece->last_backward < 0 ? u : ZR_MIN(piece->last_backward, u);
+    }
+}
+
+static int64_t tensors_bytes(const zero_tensors *tensors)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < tensors->count; i++) {
+        int64_t elements = 1;
+        for (int d = 0; d < tensors->at[i].dims; d++)
+            elements *= tensors->at[i].shape[d];
+        bytes += ZR_ROUND_UP(elements * (int64_t)zero_dtype_bytes(tensors->at[i].dtype), ZR_ACTIVATION_ALIGN);
+    }
+    return bytes;
+}
+
+// Training keeps every unit's saved buffer and boundary; inference one saved buffer and two boundaries in turn.
+static void place_activations(zr_plan *plan)
+{
+    bool keep = !plan->settings.inference;
+    int64_t saved = 0, boundary = 0, at = 0;
+    for (int u = 0; u < plan->unit_count; u++) {
+        saved = ZR_MAX(saved, (int64_t)ZR_ROUND_UP(plan->units[u].sizes.saved_bytes, ZR_ACTIVATION_ALIGN));
+        boundary = ZR_MAX(boundary, tensors_bytes(&plan->units[u].sizes.out));
+    }
+    for (int u = 0; u < plan->unit_count && keep; u++) {
+        plan->units[u].saved_first = at;
+        at += ZR_ROUND_UP((int64_t)plan->units[u].sizes.saved_bytes, ZR_ACTIVATION_ALIGN);
+        plan->units[u].out_first = at;
+        at += tensors_bytes(&plan->units[u].sizes.out);
+    }
+    for (int u = 0; u < plan->unit_count && !keep; u++)
+        plan->units[u].out_first = saved + (u % 2) * boundary;
+    if (!keep)
+        at = saved + 2 * boundary;
+    plan->boundary_bytes = boundary;
+    for (int i = 0; i < 2 && keep; i++, at += boundary)
+        plan->boundary_first[i] = at;
+    plan->activation_bytes = at;
+}
+
+zero_status zr_plan_units(zr_plan *plan, zero_error *error)
+{
+    const zero_model *model = plan->model;
+    plan->unit_count = model->unit_count;
+    plan->units = zr_alloc(sizeof *plan->units * (size_t)model->unit_count, error);
+    if (!plan->units)
+        return ZERO_ERR_MEMORY;
+    zero_tensors none = {0};
+    const zero_tensors *in = &none;
+    for (int u = 0; u < model->unit_count; u++) {
+        const zero_unit *unit = &model->units[u];
+        zr_unit_plan *out = &plan->units[u];
+        zero_status status = unit->ops->sizes(unit, &plan->shape, in, &out->sizes);
+        if (status != ZERO_OK)
+            return zr_fail(error, status, "planning unit \"%s\" for micro-batch %lld x %lld: the unit refuses this shape", unit->name,
+                           (long long)plan->shape.batch, (long long)plan->shape.seq);
+        list_unit_pieces(plan, u);
+        note_contributions(plan, u);
+        out->fused = u == model->unit_count - 1 && unit->ops->forward_backward && !plan->settings.inference;
+        plan->workspace_bytes = ZR_MAX(plan->workspace_bytes, (int64_t)out->sizes.workspace_bytes);
+        in = &out->sizes.out;
+    }
+    place_activations(plan);
+    return ZERO_OK;
+}

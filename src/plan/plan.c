@@ -1,0 +1,87 @@
+// zr_plan_create: runs the passes; each is a pure function of what came before.
+#include "model/unit.h"
+#include "base/message.h"
+#include "plan/internal.h"
+
+#include <string.h>
+
+bool zr_plan_whole_gradients(const zr_plan *plan)
+{
+    return plan->settings.stage < 2;
+}
+
+static uint64_t mix(uint64_t hash, int64_t value)
+{
+    return zr_message_fold(hash, 0, 0, value);
+}
+
+// Whatever ranks must agree on before the first message.
+static uint64_t plan_hash(const zr_plan *plan)
+{
+    uint64_t hash = mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped);
+    const zr_settings *s = &plan->settings;
+    int64_t settings[] = {s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
+    for (int i = 0; i < ZR_COUNT(settings); i++)
+        hash = mix(hash, settings[i]);
+    for (int p = 0; p < plan->piece_count; p++)
+        hash = mix(mix(mix(hash, plan->pieces[p].shard), plan->pieces[p].grad_first), plan->pieces[p].kind);
+    for (int i = 0; i < ZR_SEGMENT_COUNT; i++)
+        hash = mix(mix(hash, (int64_t)plan->segments[i].hash), plan->segments[i].messages);
+    return hash;
+}
+
+zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine, zr_plan **out, zero_error *error)
+{
+    ZERO_TRY(zr_model_check(model, error));
+    if (shape->batch < 1 || shape->seq < 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld must be at least 1 x 1", model->name, (long long)shape->batch, (long long)shape->seq);
+    zr_plan *plan = zr_alloc(sizeof *plan, error);
+    if (!plan)
+        return ZERO_ERR_MEMORY;
+    plan->model = model;
+    plan->settings = *settings;
+    plan->shape = *shape;
+    plan->ranks = machine->ranks;
+    plan->mapped = machine->mapped;
+    zero_status status = zr_plan_pieces(plan, error);
+    if (status == ZERO_OK)
+        status = zr_plan_units(plan, error);
+    if (status == ZERO_OK)
+        status = zr_plan_visits(plan, error);
+    if (status == ZERO_OK)
+        status = zr_plan_reductions(plan, error);
+    if (status != ZERO_OK) {
+        zr_plan_destroy(plan);
+        return status;
+    }
+    zr_plan_messages(plan);
+    zr_plan_footprint(plan, machine);
+    plan->hash = plan_hash(plan);
+    *out = plan;
+    return ZERO_OK;
+}
+
+void zr_plan_destroy(zr_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int p = 0; p < plan->piece_count; p++)
+        zr_free(plan->pieces[p].tensors);
+    zr_free(plan->pieces);
+    zr_free(plan->units);
+    zr_free(plan->visits);
+    zr_free(plan);
+}
+
+int zr_plan_find_tensor(const zr_plan *plan, const char *name, const zr_plan_tensor **out)
+{
+    for (int p = 0; p < plan->piece_count; p++) {
+        for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
+            if (strcmp(plan->pieces[p].tensors[t].desc->name, name) == 0) {
+                *out = &plan->pieces[p].tensors[t];
+                return p;
+            }
+        }
+    }
+    return -1;
+}

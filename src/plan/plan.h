@@ -1,0 +1,113 @@
+// The plan: everything that can be known before the first step, computed by pure functions, the same on every rank.
+//
+//   model + shape + settings + machine  ->  pieces, shards, offsets, bytes by category, messages and their hashes
+//
+// Partition (contract 1). A piece is cut into N equal shards of a multiple of ZR_CHUNK elements; rank r owns shard r of
+// every piece. Tensors start at multiples of 64 elements:
+//
+//   piece   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]      padded = N * shard elements
+//           [     shard 0      |     shard 1      |     shard 2      ]
+//
+// A rank's own shards, one after another in piece order, are its "shard vector": optimizer states, accumulators and, where
+// they are split, parameters lie at zr_piece.shard_first in it. A full replica keeps whole pieces at zr_piece.full_first.
+#ifndef ZR_PLAN_PLAN_H
+#define ZR_PLAN_PLAN_H
+
+#include <zero/engine.h>
+#include "plan/machine.h"
+#include "plan/settings.h"
+
+#define ZR_CHUNK 2048
+#define ZR_TENSOR_ALIGN 64      // elements
+#define ZR_ACTIVATION_ALIGN 64  // bytes
+
+typedef struct zr_plan_tensor {
+    const zero_tensor_desc *desc;
+    int64_t first; // element in its piece
+    int64_t count;
+    int number;    // over the whole model, in piece order
+    bool decays;
+} zr_plan_tensor;
+
+typedef struct zr_piece {
+    zero_piece_ref ref;      // unit and piece that own it
+    char name[72];           // "h.3" or "h.3/1", for messages
+    zero_class kind;
+    int tensor_count;
+    zr_plan_tensor *tensors; // (tensor_count)
+    int64_t elems;           // tensors and gaps
+    int64_t shard, padded;   // elements
+    int64_t full_first;      // in a full replica, elements
+    int64_t shard_first;     // in the shard vector, elements
+    int64_t grad_first;      // in the gradient window, elements; -1: no gradient
+    int64_t accumulator_first; // in the accumulator vector (shards), elements; -1: none
+    int64_t state_first;     // in each optimizer state vector, elements; -1: none
+    int first_backward;      // unit whose backward contributes first (the largest index), -1: none
+    int last_backward;       // ... last: sealed after it
+    int reduced_after;       // unit after whose backward the reduction is waited for; 0 also means: at the end
+} zr_piece;
+
+typedef struct zr_unit_plan {
+    int piece_count;
+    int pieces[ZERO_MAX_PIECES]; // global piece numbers: owned, then borrowed
+    zero_unit_sizes sizes;
+    bool fused;              // last unit with forward_backward
+    int64_t saved_first;     // bytes in the activations arena
+    int64_t out_first;       // its boundary's bytes there
+} zr_unit_plan;
+
+typedef struct zr_visit { // one time that a unit's parameters are needed, in the order of a micro-batch
+    int unit;
+    bool backward;
+    int piece_count;
+    int pieces[ZERO_MAX_PIECES]; // global numbers of those that are read
+} zr_visit;
+
+typedef struct zr_traffic_plan { // of one segment
+    int64_t calls[ZERO_COMM_OP_COUNT], bytes[ZERO_COMM_OP_COUNT];
+    uint64_t hash;
+    int64_t messages;
+} zr_traffic_plan;
+
+typedef enum zr_segment { ZR_SEGMENT_MICRO_BATCH, ZR_SEGMENT_BOUNDARY, ZR_SEGMENT_UPDATE, ZR_SEGMENT_EVAL, ZR_SEGMENT_COUNT } zr_segment;
+
+typedef struct zr_plan {
+    const zero_model *model;
+    zr_settings settings;
+    zero_shape shape;
+    int ranks;
+    bool mapped;
+    int piece_count, unit_count, tensor_count;
+    zr_piece *pieces;       // (piece_count)
+    zr_unit_plan *units;    // (unit_count)
+    int64_t parameters;     // trainable + frozen, padding not counted
+    int64_t full_elems;     // of a full replica
+    int64_t shard_elems;    // of the shard vector
+    int64_t grad_elems;     // of the gradient window
+    int64_t accumulator_elems; // 0: the gradient is reduced in place
+    int64_t state_elems;    // of one optimizer state vector
+    int64_t reduce_ceiling; // elements sealed but not yet reduced, at most (a single larger piece excepted)
+    int visit_count, forward_visits;
+    zr_visit *visits;       // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
+    int64_t gather_elems[2]; // unmapped stage 3: visit i is gathered into buffer i%2, one visit ahead
+    int64_t activation_bytes; // saved, boundaries, two boundary gradients
+    int64_t boundary_first[2];   // bytes in the activations arena of the two boundary gradients
+    int64_t boundary_bytes;      // of each
+    int64_t workspace_bytes, product_scratch_bytes;
+    int64_t bytes[ZERO_MEM_COUNT];
+    zr_traffic_plan segments[ZR_SEGMENT_COUNT];
+    uint64_t hash;          // of all of it, compared between ranks at the start
+} zr_plan;
+
+// ZERO_ERR_USAGE, ZERO_ERR_MEMORY. Pure. The caller frees *out with zr_plan_destroy.
+zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine, zr_plan **out, zero_error *error);
+void zr_plan_destroy(zr_plan *plan);
+int64_t zr_plan_total_bytes(const zr_plan *plan);
+// ZERO_ERR_LIMIT where the plan exceeds the machine's memory, saying what would fit (stage, micro-batch).
+zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error);
+// Does the gradient window hold whole gradients (stages 0 and 1), or slots (2 and 3)?
+bool zr_plan_whole_gradients(const zr_plan *plan);
+// Global number of the tensor's piece, and the tensor; -1 where no tensor has that name.
+int zr_plan_find_tensor(const zr_plan *plan, const char *name, const zr_plan_tensor **out);
+
+#endif

@@ -1,0 +1,105 @@
+// The static schedule (contract 8): in which order parameters are needed, and which messages follow from it.
+#include "base/message.h"
+#include "plan/internal.h"
+
+static void add_visit(zr_plan *plan, int u, bool backward)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    zr_visit *visit = &plan->visits[plan->visit_count++];
+    *visit = (zr_visit){.unit = u, .backward = backward};
+    for (int i = 0; i < unit->piece_count; i++)
+        if (!backward || unit->sizes.backward_reads >> i & 1)
+            visit->pieces[visit->piece_count++] = unit->pieces[i];
+}
+
+// Gathered one visit ahead, so the two buffers alternate.
+static void size_gather_buffers(zr_plan *plan)
+{
+    if (plan->settings.stage < 3 || plan->mapped)
+        return;
+    for (int v = 0; v < plan->visit_count; v++) {
+        int64_t elems = 0;
+        for (int i = 0; i < plan->visits[v].piece_count; i++)
+            elems += plan->pieces[plan->visits[v].pieces[i]].padded;
+        plan->gather_elems[v % 2] = ZR_MAX(plan->gather_elems[v % 2], elems);
+    }
+}
+
+zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
+{
+    plan->visits = zr_alloc(sizeof *plan->visits * (size_t)plan->unit_count * 2, error);
+    if (!plan->visits)
+        return ZERO_ERR_MEMORY;
+    for (int u = 0; u < plan->unit_count; u++)
+        add_visit(plan, u, false);
+    plan->forward_visits = plan->visit_count;
+    for (int u = plan->unit_count - 1; u >= 0 && !plan->settings.inference; u--)
+        if (!plan->units[u].fused)
+            add_visit(plan, u, true);
+    size_gather_buffers(plan);
+    return ZERO_OK;
+}
+
+static void message(zr_traffic_plan *traffic, const zr_plan *plan, zero_comm_op op, int piece, bool moves)
+{
+    int64_t shard = plan->pieces[piece].shard;
+    traffic->hash = zr_message_fold(traffic->hash, op, piece, shard);
+    traffic->messages++;
+    traffic->calls[op]++;
+    traffic->bytes[op] += moves ? (plan->ranks - 1) * shard * (int64_t)sizeof(float) : 0;
+}
+
+static void gather_visit(zr_traffic_plan *traffic, const zr_plan *plan, int v)
+{
+    for (int i = 0; i < plan->visits[v].piece_count; i++)
+        message(traffic, plan, ZERO_COMM_all_gather, plan->visits[v].pieces[i], !plan->mapped);
+}
+
+// What acquiring visit v emits: itself where pieces are mapped, else one visit ahead (and itself, the first time).
+static void acquire(zr_traffic_plan *traffic, const zr_plan *plan, int v, int visits)
+{
+    if (plan->settings.stage < 3)
+        return;
+    if (plan->mapped || v == 0)
+        gather_visit(traffic, plan, v);
+    if (!plan->mapped && v + 1 < visits)
+        gather_visit(traffic, plan, v + 1);
+}
+
+static void seal(zr_traffic_plan *traffic, const zr_plan *plan, int unit)
+{
+    for (int p = 0; p < plan->piece_count; p++)
+        if (plan->pieces[p].last_backward == unit)
+            message(traffic, plan, ZERO_COMM_reduce_scatter, p, true);
+}
+
+static void micro_batch(zr_traffic_plan *traffic, const zr_plan *plan)
+{
+    for (int v = 0; v < plan->visit_count; v++) {
+        const zr_visit *visit = &plan->visits[v];
+        acquire(traffic, plan, v, plan->visit_count);
+        if (visit->backward || plan->units[visit->unit].fused)
+            seal(traffic, plan, visit->unit);
+    }
+}
+
+static void gather_trained(zr_traffic_plan *traffic, const zr_plan *plan)
+{
+    for (int p = 0; p < plan->piece_count; p++)
+        if (plan->pieces[p].first_backward >= 0)
+            message(traffic, plan, ZERO_COMM_all_gather, p, true);
+}
+
+void zr_plan_messages(zr_plan *plan)
+{
+    for (int s = 0; s < ZR_SEGMENT_COUNT; s++)
+        plan->segments[s] = (zr_traffic_plan){.hash = ZR_MESSAGE_SEED};
+    if (!plan->settings.inference)
+        micro_batch(&plan->segments[ZR_SEGMENT_MICRO_BATCH], plan);
+    if (plan->settings.stage == 0)
+        gather_trained(&plan->segments[ZR_SEGMENT_BOUNDARY], plan);
+    if (plan->settings.stage == 1 || plan->settings.stage == 2)
+        gather_trained(&plan->segments[ZR_SEGMENT_UPDATE], plan);
+    for (int v = 0; v < plan->forward_visits; v++)
+        acquire(&plan->segments[ZR_SEGMENT_EVAL], plan, v, plan->forward_visits);
+}

@@ -1,0 +1,66 @@
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+{
+    bool last = unit->borrowed_count > 0;
+    *out = (zero_unit_sizes){.saved_bytes = 100, .workspace_bytes = 50, .backward_reads = last ? 3 : in->count ? 1 : 0};
+    out->out.count = last ? 0 : 1;
+    out->out.at[0] = (zero_tensor){.dtype = ZERO_F32, .dims = 2, .shape = {shape->batch, shape->seq}};
+    return ZERO_OK;
+}
+
+static zero_status forward(zero_context *context, const zero_tensors *in, const zero_tensors *out) { return ZERO_ERR_INTERNAL; }
+static zero_status backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in) { return ZERO_ERR_INTERNAL; }
+static zero_status both(zero_context *context, const zero_tensors *in, const zero_tensors *d_in) { return ZERO_ERR_INTERNAL; }
+
+static const zero_unit_ops inner = {.kind = "inner", .sizes = sizes, .forward = forward, .backward = backward};
+static const zero_unit_ops last = {.kind = "last", .sizes = sizes, .forward = forward, .backward = backward, .forward_backward = both};
+
+static void add_unit(fixture *f, int u, const char *name, int tensors, int first_tensor, const zero_unit_ops *ops)
+{
+    snprintf(f->unit_names[u], sizeof f->unit_names[u], "%s", name);
+    f->pieces[u] = (zero_piece_desc){ZERO_TRAINABLE, tensors, &f->tensors[first_tensor]};
+    f->units[u] = (zero_unit){.name = f->unit_names[u], .ops = ops, .piece_count = 1, .pieces = &f->pieces[u]};
+}
+
+static void add_tensor(fixture *f, int t, int dims, int64_t rows, int64_t columns)
+{
+    snprintf(f->names[t], sizeof f->names[t], "t%d", t);
+    f->tensors[t] = (zero_tensor_desc){.name = f->names[t], .dims = dims, .shape = {rows, columns}, .tp_axis = -1, .tp_parts = 1};
+}
+
+void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width)
+{
+    *f = (fixture){0};
+    add_tensor(f, 0, 2, vocab, width);
+    add_unit(f, 0, "embedding", 1, 0, &inner);
+    for (int b = 0; b < blocks; b++) {
+        char name[16];
+        snprintf(name, sizeof name, "h.%d", b);
+        add_tensor(f, 2 * b + 1, 2, width, 4 * width);
+        add_tensor(f, 2 * b + 2, 1, 4 * width, 0);
+        add_unit(f, b + 1, name, 2, 2 * b + 1, &inner);
+    }
+    add_tensor(f, 2 * blocks + 1, 1, width, 0);
+    add_unit(f, blocks + 1, "head", 1, 2 * blocks + 1, &last);
+    f->units[blocks + 1].borrowed_count = 1;
+    f->units[blocks + 1].borrowed = &f->borrowed;
+    f->model = (zero_model){"fixture", blocks + 2, f->units};
+}
+
+zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulation, bool mapped)
+{
+    zr_settings settings = {.stage = stage, .accumulation = accumulation, .state_vectors = 2, .reduce_bucket = 500000000};
+    zr_machine machine = {.ranks = ranks, .threads = 1, .mapped = mapped};
+    zero_shape shape = {.batch = 2, .seq = 8};
+    zero_error error = {0};
+    zr_plan *plan = NULL;
+    if (zr_plan_create(&f->model, &shape, &settings, &machine, &plan, &error) != ZERO_OK) {
+        fprintf(stderr, "plan: %s\n", error.message);
+        abort();
+    }
+    return plan;
+}

@@ -1,0 +1,23 @@
+// A model of any number of equal blocks between an embedding and a head that borrows its piece, for plans without arithmetic.
+#ifndef TEST_PLAN_FIXTURE_H
+#define TEST_PLAN_FIXTURE_H
+
+#include "plan/plan.h"
+
+#define FIXTURE_MAX_BLOCKS 16
+
+typedef struct fixture {
+    zero_tensor_desc tensors[2 * FIXTURE_MAX_BLOCKS + 3];
+    char names[2 * FIXTURE_MAX_BLOCKS + 3][32];
+    char unit_names[FIXTURE_MAX_BLOCKS + 2][16];
+    zero_piece_desc pieces[FIXTURE_MAX_BLOCKS + 2];
+    zero_unit units[FIXTURE_MAX_BLOCKS + 2];
+    zero_piece_ref borrowed;
+    zero_model model;
+} fixture;
+
+// embedding: (vocab, width); block: (width, 4*width) and a bias (4*width); head: (width) and the borrowed embedding
+void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width);
+zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulation, bool mapped);
+
+#endif

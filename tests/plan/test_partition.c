@@ -1,0 +1,164 @@
+// Shards, windows, reductions and bytes, checked against a replay of the schedule.
+#include "fixture.h"
+#include "plan/states.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const int RANKS[] = {1, 2, 3, 4, 8, 64};
+
+typedef void (*check)(const zr_plan *plan);
+
+static void for_all(check check)
+{
+    fixture f;
+    for (int blocks = 1; blocks <= 5; blocks += 2) {
+        fixture_build(&f, blocks, 1000, 100);
+        for (int stage = 0; stage < 4; stage++)
+            for (int r = 0; r < ZR_COUNT(RANKS); r++)
+                for (int k = 1; k <= 3; k += 2) {
+                    zr_plan *plan = fixture_plan(&f, stage, RANKS[r], k, k == 1);
+                    check(plan);
+                    zr_plan_destroy(plan);
+                }
+    }
+}
+
+static void check_shards(const zr_plan *plan)
+{
+    int64_t full = 0, shards = 0;
+    for (int p = 0; p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        assert_int_equal(piece->shard % ZR_CHUNK, 0);
+        assert_int_equal(piece->padded, piece->shard * plan->ranks);
+        assert_true(piece->padded >= piece->elems && piece->padded - piece->elems < (int64_t)ZR_CHUNK * plan->ranks);
+        assert_int_equal(piece->full_first, full);
+        assert_int_equal(piece->shard_first, shards);
+        for (int t = 0; t < piece->tensor_count; t++)
+            assert_int_equal(piece->tensors[t].first % ZR_TENSOR_ALIGN, 0);
+        full += piece->padded;
+        shards += piece->shard;
+    }
+    assert_int_equal(full, plan->full_elems);
+    assert_int_equal(shards * plan->ranks, plan->full_elems);
+}
+
+// Replays backward: no two live gradients overlap, each is reduced once and not before it is sealed, and the ceiling holds.
+static void check_windows(const zr_plan *plan)
+{
+    for (int u = plan->unit_count - 1; u >= 0; u--) {
+        int64_t waiting = 0;
+        for (int p = 0; p < plan->piece_count; p++) {
+            const zr_piece *a = &plan->pieces[p];
+            bool live = a->first_backward >= u && a->reduced_after <= u;
+            assert_true(a->reduced_after <= a->last_backward && a->reduced_after >= 0);
+            assert_true(a->grad_first + a->padded <= plan->grad_elems);
+            if (a->last_backward >= u && a->reduced_after < u)
+                waiting += a->padded;
+            for (int q = 0; q < p && live; q++) {
+                const zr_piece *b = &plan->pieces[q];
+                if (b->first_backward >= u && b->reduced_after <= u)
+                    assert_true(a->grad_first >= b->grad_first + b->padded || b->grad_first >= a->grad_first + a->padded);
+            }
+        }
+        assert_true(waiting <= plan->reduce_ceiling);
+    }
+}
+
+static void test_shards(void **state) { for_all(check_shards); }
+static void test_windows(void **state) { for_all(check_windows); }
+
+static void test_borrowed_piece(void **state)
+{
+    fixture f;
+    fixture_build(&f, 3, 1000, 100);
+    zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
+    assert_int_equal(plan->pieces[0].first_backward, 4);
+    assert_int_equal(plan->pieces[0].last_backward, 0);
+    assert_int_equal(plan->pieces[2].first_backward, 2);
+    assert_int_equal(plan->pieces[2].last_backward, 2);
+    zr_plan_destroy(plan);
+}
+
+// Without padding and one chunk aside, bytes are the paper's: fp32 parameters, gradients and two moments.
+static void test_paper_bytes(void **state)
+{
+    fixture f;
+    fixture_build(&f, 4, 4096, 2048);
+    for (int stage = 0; stage < 4; stage++) {
+        zr_plan *plan = fixture_plan(&f, stage, 8, 1, true);
+        zr_state_bytes paper = zr_states_of_rank(&zr_state_fp32, (double)plan->parameters, stage, 8);
+        assert_true((double)plan->bytes[ZERO_MEM_parameters] >= paper.parameters && (double)plan->bytes[ZERO_MEM_parameters] < paper.parameters * 1.001 + 1e6);
+        assert_true((double)plan->bytes[ZERO_MEM_gradients] >= paper.gradients && (double)plan->bytes[ZERO_MEM_gradients] < paper.gradients * 1.001 + 1e6);
+        assert_true((double)plan->bytes[ZERO_MEM_optimizer] >= paper.optimizer && (double)plan->bytes[ZERO_MEM_optimizer] < paper.optimizer * 1.001 + 1e6);
+        zr_plan_destroy(plan);
+    }
+}
+
+// Elements exchanged a step against contract 4, the pieces that are needed once (the head's own) aside.
+static void test_volume(void **state)
+{
+    fixture f;
+    fixture_build(&f, 5, 4096, 1024);
+    for (int stage = 0; stage < 4; stage++)
+        for (int k = 1; k <= 3; k++) {
+            zr_plan *plan = fixture_plan(&f, stage, 4, k, false);
+            zr_volume volume = zr_volume_of_step(stage, k);
+            const zr_traffic_plan *s = plan->segments;
+            double gathered = 0, reduced = (double)k * (double)s[ZR_SEGMENT_MICRO_BATCH].bytes[ZERO_COMM_reduce_scatter];
+            gathered += (double)k * (double)s[ZR_SEGMENT_MICRO_BATCH].bytes[ZERO_COMM_all_gather];
+            gathered += (double)s[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather] + (double)s[ZR_SEGMENT_UPDATE].bytes[ZERO_COMM_all_gather];
+            double unit = 4.0 * (double)plan->full_elems * 3 / 4;
+            assert_true(reduced == volume.reduce_scatter * unit);
+            double head = 4.0 * 3 / 4 * (double)plan->pieces[plan->piece_count - 1].padded;
+            assert_true(gathered == volume.all_gather * unit - (stage == 3 ? k * head : 0));
+            zr_plan_destroy(plan);
+        }
+}
+
+static void test_mapped_moves_nothing(void **state)
+{
+    fixture f;
+    fixture_build(&f, 3, 1000, 100);
+    zr_plan *plan = fixture_plan(&f, 3, 4, 1, true);
+    const zr_traffic_plan *micro = &plan->segments[ZR_SEGMENT_MICRO_BATCH];
+    assert_true(micro->calls[ZERO_COMM_all_gather] > 0);
+    assert_int_equal(micro->bytes[ZERO_COMM_all_gather], 0);
+    zr_plan_destroy(plan);
+}
+
+static void test_pure(void **state)
+{
+    fixture f;
+    fixture_build(&f, 3, 1000, 100);
+    zr_plan *a = fixture_plan(&f, 2, 4, 1, true), *b = fixture_plan(&f, 2, 4, 1, true), *c = fixture_plan(&f, 3, 4, 1, true);
+    assert_true(a->hash == b->hash && a->hash != c->hash);
+    zr_plan_destroy(a);
+    zr_plan_destroy(b);
+    zr_plan_destroy(c);
+}
+
+static void test_limit(void **state)
+{
+    fixture f;
+    fixture_build(&f, 4, 4096, 1024);
+    zr_plan *plan = fixture_plan(&f, 0, 8, 1, true);
+    zr_machine machine = {.ranks = 8, .threads = 1, .mapped = true, .memory_limit = zr_plan_total_bytes(plan) / 2, .memory_reason = "a test"};
+    zero_error error = {0};
+    assert_int_equal(zr_plan_check_memory(plan, &machine, &error), ZERO_ERR_LIMIT);
+    assert_non_null(strstr(error.message, "would fit"));
+    machine.memory_limit = zr_plan_total_bytes(plan);
+    assert_int_equal(zr_plan_check_memory(plan, &machine, &error), ZERO_OK);
+    zr_plan_destroy(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shards), cmocka_unit_test(test_windows), cmocka_unit_test(test_borrowed_piece),
+        cmocka_unit_test(test_paper_bytes), cmocka_unit_test(test_volume), cmocka_unit_test(test_mapped_moves_nothing),
+        cmocka_unit_test(test_pure), cmocka_unit_test(test_limit)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
