@@ -1,0 +1,154 @@
+// Tensors in and out of the engine, by name, and what it says about itself.
+#include "base/alloc.h"
+#include "engine/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const zr_plan *zr_engine_plan(const zero_engine *engine) { return engine->plan; }
+zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->comm; }
+zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
+const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
+int64_t zero_accumulation(const zero_engine *engine) { return engine->plan->settings.accumulation; }
+int64_t zero_parameter_count(const zero_engine *engine) { return engine->plan->parameters; }
+
+void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch)
+{
+    *step = engine->step;
+    *micro_batch = engine->micro_batch * engine->comm->size + engine->comm->rank;
+}
+
+void zero_memory_report(const zero_engine *engine, zero_memory *out)
+{
+    memcpy(out->planned, engine->ledger.planned, sizeof out->planned);
+    memcpy(out->held, engine->ledger.held, sizeof out->held);
+}
+
+void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
+{
+    *out = engine->comm->traffic;
+}
+
+static zero_status find(const zero_engine *engine, const char *call, const char *name, int64_t elements, int *piece, const zr_plan_tensor **tensor, zero_error *error)
+{
+    *piece = zr_plan_find_tensor(engine->plan, name, tensor);
+    if (*piece < 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call, engine->plan->model->name, name);
+    if (elements != (*tensor)->count)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: tensor \"%s\" has %lld elements, the buffer %lld", call, name, (long long)(*tensor)->count, (long long)elements);
+    return ZERO_OK;
+}
+
+// The part of the tensor that rank r owns, as elements of the piece.
+static zr_span owned_part(const zr_piece *piece, const zr_plan_tensor *tensor, int rank)
+{
+    int64_t first = ZR_MAX(tensor->first, rank * piece->shard);
+    int64_t end = ZR_MIN(tensor->first + tensor->count, (rank + 1) * piece->shard);
+    return (zr_span){first, ZR_MAX(0, end - first)};
+}
+
+// Each owner sends its part to all.
+static zero_status collect(zero_engine *engine, int number, const zr_plan_tensor *tensor, const float *own_shard, float *out, zero_error *error)
+{
+    const zr_piece *piece = &engine->plan->pieces[number];
+    for (int r = 0; r < engine->comm->size; r++) {
+        zr_span part = owned_part(piece, tensor, r);
+        if (part.count == 0)
+            continue;
+        float *to = out + (part.first - tensor->first);
+        if (r == engine->comm->rank)
+            memcpy(to, own_shard + (part.first - r * piece->shard), (size_t)part.count * sizeof *to);
+        ZERO_TRY(zr_comm_broadcast(engine->comm, to, part.count * (int64_t)sizeof *to, r, error));
+    }
+    return ZERO_OK;
+}
+
+zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
+{
+    const zr_plan_tensor *tensor;
+    int piece;
+    ZERO_TRY(find(engine, "zero_read_parameter", name, elements, &piece, &tensor, error));
+    return collect(engine, piece, tensor, zr_engine_parameter_shard(engine, piece), out, error);
+}
+
+zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
+{
+    const zr_plan_tensor *tensor;
+    int piece;
+    ZERO_TRY(find(engine, "zero_read_gradient", name, elements, &piece, &tensor, error));
+    if (engine->plan->pieces[piece].grad_first < 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient", name);
+    return collect(engine, piece, tensor, zr_own_shard_gradient(engine, piece), out, error);
+}
+
+zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error)
+{
+    const zr_plan_tensor *tensor;
+    int number;
+    ZERO_TRY(find(engine, "zero_write_parameter", name, elements, &number, &tensor, error));
+    const zr_piece *piece = &engine->plan->pieces[number];
+    zr_span part = owned_part(piece, tensor, engine->comm->rank);
+    ZERO_TRY(zr_comm_barrier(engine->comm, error));
+    if (part.count > 0)
+        memcpy(zr_engine_parameter_shard(engine, number) + (part.first - engine->comm->rank * piece->shard), in + (part.first - tensor->first),
+               (size_t)part.count * sizeof *in);
+    return zr_engine_parameters_changed(engine, error);
+}
+
+// At stages 0 to 2 replicas follow the shards; at stage 3 a new version is published.
+zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
+{
+    if (engine->plan->settings.stage < 3)
+        ZERO_TRY(zr_params_gather_replicas(engine, false, error));
+    else
+        ZERO_TRY(engine->stage->publish(engine, error));
+    zr_comm_hash_reset(engine->comm);
+    return zr_comm_barrier(engine->comm, error);
+}
+
+typedef struct search { const float *shard; int64_t shard_first; int64_t found; } search;
+
+static void search_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    search *s = user;
+    for (int64_t i = 0; i < count && s->found < 0; i++)
+        if (!isfinite(s->shard[first - s->shard_first + i]))
+            s->found = tensor->number;
+}
+
+static int64_t first_nonfinite(zero_engine *engine, bool gradients)
+{
+    const zr_plan *plan = engine->plan;
+    for (int p = 0; p < plan->piece_count; p++) {
+        if (gradients && plan->pieces[p].kind != ZERO_TRAINABLE)
+            continue;
+        zr_span own = zr_own_shard(engine, p);
+        search search = {gradients ? zr_own_shard_gradient(engine, p) : zr_engine_parameter_shard(engine, p), own.first, -1};
+        zr_for_parts(&plan->pieces[p], own, search_part, &search);
+        if (search.found >= 0)
+            return search.found;
+    }
+    return INT64_MAX;
+}
+
+static const char *tensor_name(const zr_plan *plan, int64_t number)
+{
+    for (int p = 0; p < plan->piece_count; p++)
+        for (int t = 0; t < plan->pieces[p].tensor_count; t++)
+            if (plan->pieces[p].tensors[t].number == number)
+                return plan->pieces[p].tensors[t].desc->name;
+    return NULL;
+}
+
+zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size, zero_error *error)
+{
+    int64_t found[2] = {first_nonfinite(engine, false), first_nonfinite(engine, true)};
+    ZERO_TRY(zr_comm_all_reduce_small(engine->comm, found, 2, ZERO_I64, ZR_MIN, error));
+    const char *parameter = tensor_name(engine->plan, found[0]), *gradient = tensor_name(engine->plan, found[1]);
+    if (parameter || gradient)
+        snprintf(name, size, "%s of %s", parameter ? "the values" : "the gradient", parameter ? parameter : gradient);
+    else
+        snprintf(name, size, "no parameter and no gradient");
+    return ZERO_OK;
+}

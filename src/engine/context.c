@@ -1,0 +1,77 @@
+// What a unit sees: its context, boundaries, parameters and gradients.
+#include "engine/internal.h"
+
+#include <stddef.h>
+
+#define ENGINE_OF(pointer, member) ((zero_engine *)((char *)(pointer)-offsetof(zero_engine, member)))
+
+static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece, int tensor)
+{
+    zero_engine *engine = ENGINE_OF(self, accessor);
+    int number = engine->plan->units[context->unit_index].pieces[piece];
+    assert(engine->at[number] && "a unit reads a piece that was not acquired for it");
+    return engine->at[number] + engine->plan->pieces[number].tensors[tensor].first;
+}
+
+static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor, int *add)
+{
+    zero_engine *engine = ENGINE_OF(self, sink);
+    int number = engine->plan->units[context->unit_index].pieces[piece];
+    const zr_piece *owner = &engine->plan->pieces[number];
+    if (owner->grad_first < 0)
+        return NULL;
+    *add = context->unit_index < owner->first_backward;
+    return (float *)(void *)engine->grads.mine + owner->grad_first + owner->tensors[tensor].first;
+}
+
+struct zr_accessor zr_engine_accessor(void)
+{
+    return (struct zr_accessor){.parameter = parameter};
+}
+
+struct zr_sink zr_engine_sink(void)
+{
+    return (struct zr_sink){.gradient = gradient};
+}
+
+void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
+{
+    zero_context *context = &engine->context;
+    context->unit = &engine->plan->model->units[unit];
+    context->unit_index = unit;
+    context->saved = engine->activations.base + engine->plan->units[unit].saved_first;
+    context->error = error;
+}
+
+void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes, zero_tensors *out)
+{
+    char *at = engine->activations.base + engine->plan->units[unit].out_first;
+    *out = *shapes;
+    for (int i = 0; i < out->count; i++) {
+        out->at[i].data = at;
+        int64_t bytes = (int64_t)zero_dtype_bytes(out->at[i].dtype);
+        for (int d = 0; d < out->at[i].dims; d++)
+            bytes *= out->at[i].shape[d];
+        at += ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN);
+    }
+}
+
+zero_tensors zr_engine_boundary(const zero_engine *engine, int unit)
+{
+    zero_tensors out = {0};
+    if (unit >= 0)
+        zr_engine_place(engine, unit, &engine->plan->units[unit].sizes.out, &out);
+    return out;
+}
+
+// The gradient of boundary u lies in buffer u%2: backward of unit u reads it and writes that of u-1 into the other.
+zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit)
+{
+    zero_tensors out = zr_engine_boundary(engine, unit);
+    if (unit < 0)
+        return out;
+    ptrdiff_t move = engine->plan->boundary_first[unit % 2] - engine->plan->units[unit].out_first;
+    for (int i = 0; i < out.count; i++)
+        out.at[i].data = (char *)out.at[i].data + move;
+    return out;
+}

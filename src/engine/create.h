@@ -1,0 +1,20 @@
+// How api/ makes an engine from the parts that it has prepared.
+#ifndef ZR_ENGINE_CREATE_H
+#define ZR_ENGINE_CREATE_H
+
+#include "engine/engine.h"
+
+typedef struct zr_engine_parts {
+    zr_plan *plan;
+    zr_config *config; // resolved
+    zr_queue *queue;
+    zero_comm *comm;   // not owned
+    uint64_t seed;
+    zero_logger logger;
+} zr_engine_parts;
+
+// Collective. Compares the plans of all ranks, reserves what the plan lists, draws the initial weights. The engine owns plan,
+// config and queue from here on, also when this fails.
+zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error);
+
+#endif

@@ -1,0 +1,177 @@
+// Making and unmaking an engine: every byte that the plan lists is reserved here, and nothing afterwards.
+#include "base/alloc.h"
+#include "engine/create.h"
+#include "engine/internal.h"
+
+static const int64_t WORD = sizeof(float);
+
+static const zr_stage_ops *choose_stage(const zr_plan *plan)
+{
+    static const zr_stage_ops *const stages[] = {&zr_stage0, &zr_stage1, &zr_stage2, &zr_stage3_mapped};
+    if (plan->settings.stage == 3 && !plan->mapped)
+        return &zr_stage3_gathered;
+    return stages[plan->settings.stage];
+}
+
+static zero_status make_tables(zero_engine *engine, zero_error *error)
+{
+    size_t count = (size_t)engine->plan->piece_count;
+    engine->piece_names = zr_alloc(count * sizeof *engine->piece_names, error);
+    engine->at = zr_alloc(count * sizeof *engine->at, error);
+    engine->reducing = zr_alloc(count * sizeof *engine->reducing, error);
+    engine->gathering = zr_alloc(count * sizeof *engine->gathering, error);
+    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering)
+        return ZERO_ERR_MEMORY;
+    for (size_t p = 0; p < count; p++)
+        engine->piece_names[p] = engine->plan->pieces[p].name;
+    return ZERO_OK;
+}
+
+static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t elems, zero_memory_category category, int64_t counted, zr_window *out, zero_error *error)
+{
+    ZERO_TRY(zr_window_create(engine->comm, kind, elems * WORD, engine->plan->piece_count, engine->piece_names, out, error));
+    zr_ledger_hold(&engine->ledger, category, counted * WORD);
+    return ZERO_OK;
+}
+
+static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    if (plan->settings.stage < 3)
+        return open_window(engine, ZR_WINDOW_SYMMETRIC, plan->full_elems, ZERO_MEM_parameters, plan->full_elems, &engine->params, error);
+    if (plan->mapped)
+        return open_window(engine, ZR_WINDOW_SHARED, plan->full_elems, ZERO_MEM_parameters, plan->shard_elems, &engine->params, error);
+    int64_t gather = plan->gather_elems[0] + plan->gather_elems[1];
+    ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, gather, ZERO_MEM_communication, gather, &engine->gathers, error));
+    return zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_parameters, (size_t)(plan->shard_elems * WORD), &engine->shards, error);
+}
+
+static zero_status reserve_training(zero_engine *engine, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    zero_memory_category window = zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
+    if (plan->settings.inference)
+        return ZERO_OK;
+    ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->grad_elems, window, plan->grad_elems, &engine->grads, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_gradients, (size_t)(plan->accumulator_elems * WORD), &engine->accumulators, error));
+    engine->state_count = plan->settings.state_vectors;
+    int vectors = engine->state_count + (plan->settings.per_tensor_norms ? 1 : 0);
+    for (int s = 0; s < vectors; s++)
+        ZERO_TRY(zr_store_host_create(&engine->ledger, ZERO_MEM_optimizer, (size_t)(plan->state_elems * WORD), &engine->states[s], error));
+    return ZERO_OK;
+}
+
+static zero_status reserve_scratch(zero_engine *engine, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_activations, (size_t)plan->activation_bytes, &engine->activations, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_workspace, (size_t)plan->bytes[ZERO_MEM_workspace], &engine->workspace, error));
+    engine->context.workspace = zr_arena_take(&engine->workspace, (size_t)plan->workspace_bytes);
+    engine->queue->scratch_bytes = (size_t)plan->product_scratch_bytes;
+    engine->queue->scratch = zr_arena_take(&engine->workspace, engine->queue->scratch_bytes);
+    return ZERO_OK;
+}
+
+static zero_status compare_plans(zero_engine *engine, zero_error *error)
+{
+    int64_t low = (int64_t)(engine->plan->hash >> 1), high = low;
+    ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &low, 1, ZERO_I64, ZR_MIN, error));
+    ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &high, 1, ZERO_I64, ZR_MAX, error));
+    if (low != high)
+        return zr_fail(error, ZERO_ERR_USAGE, "comparing the plans of %d ranks: they differ (rank %d has %016llx); every rank needs the same model, configuration and shape",
+                       engine->comm->size, engine->comm->rank, (unsigned long long)engine->plan->hash);
+    return ZERO_OK;
+}
+
+// Each rank draws its own shards; the values depend on seed and tensor name alone.
+static void draw_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    zero_engine *engine = ((void **)user)[0];
+    float *shard = ((void **)user)[1];
+    zr_span own = *(zr_span *)((void **)user)[2];
+#pragma omp parallel for schedule(static) num_threads(engine->queue->threads)
+    for (int64_t at = 0; at < count; at += ZR_CHUNK)
+        zr_tensor_initialise(tensor->desc, engine->seed, first - tensor->first + at, ZR_MIN(ZR_CHUNK, count - at), shard + (first - own.first) + at);
+}
+
+static zero_status draw_weights(zero_engine *engine, zero_error *error)
+{
+    for (int p = 0; p < engine->plan->piece_count; p++) {
+        zr_span own = zr_own_shard(engine, p);
+        void *user[] = {engine, zr_engine_parameter_shard(engine, p), &own};
+        zr_for_parts(&engine->plan->pieces[p], own, draw_part, user);
+        zr_comm_progress(engine->comm, 0);
+    }
+    return zr_engine_parameters_changed(engine, error);
+}
+
+static zero_status prepare(zero_engine *engine, zero_error *error)
+{
+    ZERO_TRY(compare_plans(engine, error));
+    ZERO_TRY(make_tables(engine, error));
+    ZERO_TRY(reserve_parameters(engine, error));
+    ZERO_TRY(reserve_training(engine, error));
+    ZERO_TRY(reserve_scratch(engine, error));
+    zr_ledger_hold(&engine->ledger, ZERO_MEM_communication, zr_comm_staging_bytes(engine->comm));
+    ZERO_TRY(zr_ledger_check(&engine->ledger, error));
+    return draw_weights(engine, error);
+}
+
+zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error)
+{
+    zero_engine *engine = zr_alloc(sizeof *engine, error);
+    if (!engine)
+        return ZERO_ERR_MEMORY;
+    engine->plan = parts->plan;
+    engine->config = parts->config;
+    engine->queue = parts->queue;
+    engine->comm = parts->comm;
+    engine->logger = parts->logger;
+    engine->seed = parts->seed;
+    engine->stage = choose_stage(parts->plan);
+    engine->accessor = zr_engine_accessor();
+    engine->sink = zr_engine_sink();
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        engine->ledger.planned[c] = parts->plan->bytes[c];
+    engine->context = (zero_context){
+        .struct_size = sizeof engine->context,
+        .shape = parts->plan->shape,
+        .threads = parts->queue->threads,
+        .seed = parts->seed,
+        .loss_factor = 1.0f / (float)(parts->plan->settings.accumulation * parts->comm->size),
+        .batch = &engine->batch,
+        .queue = engine->queue,
+        .accessor = &engine->accessor,
+        .sink = &engine->sink,
+    };
+    zero_status status = prepare(engine, error);
+    if (status != ZERO_OK) {
+        zero_destroy(engine);
+        return status;
+    }
+    *out = engine;
+    return ZERO_OK;
+}
+
+void zero_destroy(zero_engine *engine)
+{
+    if (!engine)
+        return;
+    zr_window_destroy(&engine->params);
+    zr_window_destroy(&engine->gathers);
+    zr_window_destroy(&engine->grads);
+    zr_arena_destroy(&engine->shards);
+    zr_arena_destroy(&engine->accumulators);
+    zr_arena_destroy(&engine->activations);
+    zr_arena_destroy(&engine->workspace);
+    for (int s = 0; s < ZR_MAX_STATES; s++)
+        zr_store_destroy(&engine->states[s]);
+    zr_free(engine->piece_names);
+    zr_free(engine->at);
+    zr_free(engine->reducing);
+    zr_free(engine->gathering);
+    zr_queue_close(engine->queue);
+    zr_config_destroy(engine->config);
+    zr_plan_destroy(engine->plan);
+    zr_free(engine);
+}

@@ -1,0 +1,100 @@
+// Gradients of a micro-batch: opened, contributed to, sealed, reduced into the owner's accumulator (contract 4).
+#include "engine/internal.h"
+
+#include <string.h>
+
+bool zr_piece_trains(const zr_piece *piece)
+{
+    return piece->first_backward >= 0;
+}
+
+static bool overlap(const zr_piece *a, const zr_piece *b)
+{
+    return a->grad_first < b->grad_first + b->padded && b->grad_first < a->grad_first + a->padded;
+}
+
+// Gaps and padding take part in the exchange: they must hold zeros, whatever lay there before.
+static void zero_gaps(const zr_piece *piece, float *gradient)
+{
+    int64_t at = 0;
+    for (int t = 0; t < piece->tensor_count; t++) {
+        const zr_plan_tensor *tensor = &piece->tensors[t];
+        memset(gradient + at, 0, (size_t)(tensor->first - at) * sizeof *gradient);
+        at = tensor->first + tensor->count;
+    }
+    memset(gradient + at, 0, (size_t)(piece->padded - at) * sizeof *gradient);
+}
+
+// Before `unit` contributes first to a piece: all readers have drained whatever lay in its place.
+zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    for (int p = 0; p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        if (piece->first_backward != unit)
+            continue;
+        for (int q = 0; q < plan->piece_count; q++)
+            if (plan->pieces[q].grad_first >= 0 && overlap(piece, &plan->pieces[q]))
+                ZERO_TRY(zr_comm_quiesce(&engine->grads, q, error));
+        zero_gaps(piece, (float *)(void *)engine->grads.mine + piece->grad_first);
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, piece, p->grad_first * (int64_t)sizeof(float), p->shard, ZERO_F32,
+                         &engine->reducing[piece], error);
+}
+
+// Where there is no accumulator (one micro-batch, whole gradients), the sum replaces the own contribution: only this rank reads it.
+float *zr_grads_reduced_shard(const zero_engine *engine, int piece)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    if (p->accumulator_first >= 0)
+        return (float *)(void *)engine->accumulators.base + p->accumulator_first;
+    return (float *)(void *)engine->grads.mine + p->grad_first + engine->comm->rank * p->shard;
+}
+
+// The one accumulation path: this micro-batch's sum over the ranks, set or added in fp32.
+static zero_status accumulate(zero_engine *engine, int piece, zero_error *error)
+{
+    return zr_comm_reduce_scatter_wait(&engine->reducing[piece], zr_grads_reduced_shard(engine, piece), engine->micro_batch > 0, error);
+}
+
+// After backward of `unit`: its pieces are sealed; then, oldest first, those are reduced that the plan says are due.
+zero_status zr_grads_seal_and_reduce(zero_engine *engine, int unit, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    for (int p = 0; p < plan->piece_count; p++)
+        if (plan->pieces[p].last_backward == unit)
+            ZERO_TRY(engine->stage->grads_sealed(engine, p, error));
+    for (int u = plan->unit_count - 1; u >= unit; u--)
+        for (int p = 0; p < plan->piece_count; p++)
+            if (plan->pieces[p].last_backward == u && plan->pieces[p].reduced_after == unit)
+                ZERO_TRY(accumulate(engine, p, error));
+    return ZERO_OK;
+}
+
+zr_span zr_own_shard(const zero_engine *engine, int piece)
+{
+    int64_t shard = engine->plan->pieces[piece].shard;
+    return (zr_span){engine->comm->rank * shard, shard};
+}
+
+const float *zr_own_shard_gradient(const zero_engine *engine, int piece)
+{
+    return zr_grads_reduced_shard(engine, piece);
+}
+
+void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_visit visit, void *user)
+{
+    for (int t = 0; t < piece->tensor_count; t++) {
+        const zr_plan_tensor *tensor = &piece->tensors[t];
+        int64_t first = ZR_MAX(span.first, tensor->first);
+        int64_t end = ZR_MIN(span.first + span.count, tensor->first + tensor->count);
+        if (first < end)
+            visit(user, tensor, first, end - first);
+    }
+}

@@ -1,0 +1,107 @@
+// Between the files of engine/: the engine's state, and the table that a stage fills in (contract 2).
+//
+// A step is K micro-batches and a boundary:
+//
+//   forward   for each unit:  acquire its pieces, compute, release
+//   backward  for each unit, last first:  acquire, open its gradients, compute, release, seal; reduce what is due
+//   boundary  the norm of the reduced gradient, and with it clip, update, publish
+#ifndef ZR_ENGINE_INTERNAL_H
+#define ZR_ENGINE_INTERNAL_H
+
+#include "base/exact.h"
+#include "engine/engine.h"
+#include "model/unit.h"
+
+typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED } zr_phase;
+
+// What differs between stages. No other file asks which stage runs.
+typedef struct zr_stage_ops {
+    int stage;
+    // Before the first read of visit v (plan->visits) in a micro-batch, and after its last: engine->at[piece] is set and cleared.
+    zero_status (*params_acquire)(zero_engine *engine, int visit, int visits, zero_error *error);
+    void (*params_release)(zero_engine *engine, int visit);
+    // All contributions of this micro-batch are in: the exchange may begin.
+    zero_status (*grads_sealed)(zero_engine *engine, int piece, zero_error *error);
+    // After the last micro-batch of a step: what the update reads is complete.
+    zero_status (*boundary)(zero_engine *engine, zero_error *error);
+    // The part of a piece that this rank updates, and where its gradient lies.
+    zr_span (*update_range)(const zero_engine *engine, int piece);
+    const float *(*update_gradient)(const zero_engine *engine, int piece);
+    // Before the range is written: nobody reads the old values any more. After: others can read the new ones.
+    zero_status (*before_update)(zero_engine *engine, int piece, zero_error *error);
+    zero_status (*publish)(zero_engine *engine, zero_error *error);
+} zr_stage_ops;
+
+extern const zr_stage_ops zr_stage0, zr_stage1, zr_stage2, zr_stage3_mapped, zr_stage3_gathered;
+
+#define ZR_MAX_STATES 3 // optimizer state vectors, and LAMB's direction
+
+struct zero_engine {
+    zr_plan *plan;
+    zr_config *config;
+    zero_comm *comm;   // not owned
+    zr_queue *queue;
+    zero_logger logger;
+    uint64_t seed;
+    const zr_stage_ops *stage;
+    struct zr_accessor accessor;
+    struct zr_sink sink;
+
+    zr_ledger ledger;
+    zr_window params;        // replicas (stages 0 to 2), or the one copy that all ranks map (stage 3)
+    zr_window gathers;       // stage 3 where nothing is mapped: two buffers, plan->gather_elems
+    zr_window grads;         // plan->grad_elems of each rank
+    zr_arena shards;         // stage 3 where nothing is mapped: plan->shard_elems
+    zr_arena accumulators;   // plan->accumulator_elems
+    zr_arena activations, workspace;
+    zr_store states[ZR_MAX_STATES]; // plan->state_elems each
+    int state_count;
+    const char **piece_names; // (piece_count)
+    float **at;               // (piece_count) whole piece while acquired, else NULL
+    zr_handle *reducing, *gathering; // (piece_count)
+
+    zr_phase phase;
+    int64_t step;         // updates and skipped updates so far
+    int64_t updates;      // that changed the state: Adam's t, the schedule's n
+    int64_t micro_batch;  // k, of this rank in this step
+    uint64_t version;     // of the parameters
+    int next_gather;      // first visit whose gather has not been started (unmapped stage 3)
+    zr_exact loss;        // of this rank's micro-batches in this step
+    zero_tensors batch;   // of the micro-batch under way
+    zero_context context; // what is the same for all units
+};
+
+// context.c
+void zr_engine_context(zero_engine *engine, int unit, zero_error *error);     // fills engine->context for this unit
+zero_tensors zr_engine_boundary(const zero_engine *engine, int unit);         // what unit writes; unit -1: empty
+zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit);
+void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes, zero_tensors *out);
+struct zr_accessor zr_engine_accessor(void);
+struct zr_sink zr_engine_sink(void);
+
+// parameters.c: what stages share
+zero_status zr_params_acquire_whole(zero_engine *engine, int visit, int visits, zero_error *error);
+void zr_params_release_whole(zero_engine *engine, int visit);
+zero_status zr_params_gather_replicas(zero_engine *engine, bool trained_only, zero_error *error);
+
+// gradients.c
+zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error);
+zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error); // seals: starts the reduce-scatter
+zero_status zr_grads_seal_and_reduce(zero_engine *engine, int unit, zero_error *error);
+float *zr_grads_reduced_shard(const zero_engine *engine, int piece);           // the accumulated gradient of the own shard
+zr_span zr_own_shard(const zero_engine *engine, int piece);
+const float *zr_own_shard_gradient(const zero_engine *engine, int piece);
+bool zr_piece_trains(const zr_piece *piece);
+
+// norm.c. Sums over own shards of the squares, exactly, by tensor (sums[tensor number]) or in all.
+void zr_norm_add_squares(zero_engine *engine, int piece, const float *shard, zr_exact *sums, bool by_tensor);
+zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
+
+// update.c
+zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_scale, zero_error *error);
+zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, zero_error *error); // lamb.c
+float *zr_state_at(zero_engine *engine, int vector, int64_t element);
+float *zr_update_target(zero_engine *engine, int piece); // parameters of the range that this rank updates
+
+
+#endif

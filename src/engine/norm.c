@@ -1,0 +1,56 @@
+// Norms that are the same bits at any number of ranks and stage (contract 3): squares are summed in double inside each part of
+// a chunk that belongs to one tensor, and those sums are added exactly.
+#include "engine/internal.h"
+
+#define PARTS 512
+
+typedef struct walk {
+    zero_engine *engine;
+    const float *shard;
+    zr_span span;
+    zr_exact *sums;
+    bool by_tensor;
+    int64_t first[PARTS]; // into shard
+    int32_t count[PARTS];
+    int pending;
+} walk;
+
+static void flush(walk *walk, int tensor)
+{
+    double sums[PARTS];
+    zr_queue *queue = walk->engine->queue;
+    queue->backend->optimizer->square_sums(queue, walk->shard, walk->pending, walk->first, walk->count, sums);
+    for (int i = 0; i < walk->pending; i++)
+        zr_exact_add(&walk->sums[walk->by_tensor ? tensor : 0], sums[i]);
+    walk->pending = 0;
+}
+
+static void visit_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    walk *w = user;
+    for (int64_t end = first + count; first < end;) {
+        int64_t stop = ZR_MIN(end, first / ZR_CHUNK * ZR_CHUNK + ZR_CHUNK);
+        w->first[w->pending] = first - w->span.first;
+        w->count[w->pending++] = (int32_t)(stop - first);
+        first = stop;
+        if (w->pending == PARTS)
+            flush(w, tensor->number);
+    }
+    flush(w, tensor->number);
+}
+
+void zr_norm_add_squares(zero_engine *engine, int piece, const float *shard, zr_exact *sums, bool by_tensor)
+{
+    walk walk = {.engine = engine, .shard = shard, .span = zr_own_shard(engine, piece), .sums = sums, .by_tensor = by_tensor};
+    zr_for_parts(&engine->plan->pieces[piece], walk.span, visit_part, &walk);
+}
+
+zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error)
+{
+    int at_once = ZR_COMM_SMALL_BYTES / (int)sizeof *sums;
+    for (int i = 0; i < count; i += at_once) {
+        int64_t words = ZR_MIN(at_once, count - i) * (int64_t)ZR_EXACT_WORDS;
+        ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &sums[i], words, ZERO_I64, ZR_SUM, error));
+    }
+    return ZERO_OK;
+}

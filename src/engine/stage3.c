@@ -1,0 +1,122 @@
+// Stage 3 (P_os+g+p): parameters are split too. Where ranks share a machine each piece exists once and all map it: acquiring waits
+// for the version, and nothing moves (contract 7). Elsewhere a visit's pieces are all-gathered one visit ahead into two buffers.
+#include "engine/internal.h"
+
+#include <string.h>
+
+static zero_status mapped_acquire(zero_engine *engine, int visit, int visits, zero_error *error)
+{
+    const zr_visit *wanted = &engine->plan->visits[visit];
+    for (int i = 0; i < wanted->piece_count; i++) {
+        int p = wanted->pieces[i];
+        const zr_piece *piece = &engine->plan->pieces[p];
+        ZERO_TRY(engine->comm->versions->await_published(&engine->params, p, engine->version, error));
+        zr_comm_count_mapped(engine->comm, p, piece->shard);
+        engine->at[p] = (float *)(void *)engine->params.mine + piece->full_first;
+    }
+    return ZERO_OK;
+}
+
+// Sealing the last gradient of a step also declares: no more reads of this piece's parameters in this step.
+static zero_status mapped_seal(zero_engine *engine, int piece, zero_error *error)
+{
+    if (engine->micro_batch == engine->plan->settings.accumulation - 1)
+        ZERO_TRY(engine->comm->versions->release(&engine->params, piece, engine->version, error));
+    return zr_grads_start(engine, piece, error);
+}
+
+static zero_status mapped_before_update(zero_engine *engine, int piece, zero_error *error)
+{
+    return engine->comm->versions->await_released(&engine->params, piece, engine->version, error);
+}
+
+static zero_status mapped_publish(zero_engine *engine, zero_error *error)
+{
+    engine->version++;
+    for (int p = 0; p < engine->plan->piece_count; p++)
+        ZERO_TRY(engine->comm->versions->publish(&engine->params, p, engine->version, error));
+    return ZERO_OK;
+}
+
+static int64_t gather_first(const zero_engine *engine, int visit)
+{
+    return visit % 2 == 0 ? 0 : engine->plan->gather_elems[0];
+}
+
+static zero_status start_gathers(zero_engine *engine, int visit, zero_error *error)
+{
+    const zr_visit *wanted = &engine->plan->visits[visit];
+    for (int i = 0; visit >= 2 && i < engine->plan->visits[visit - 2].piece_count; i++)
+        ZERO_TRY(zr_comm_quiesce(&engine->gathers, engine->plan->visits[visit - 2].pieces[i], error));
+    int64_t first = gather_first(engine, visit);
+    for (int i = 0; i < wanted->piece_count; i++) {
+        int p = wanted->pieces[i];
+        const zr_piece *piece = &engine->plan->pieces[p];
+        float *own = (float *)(void *)engine->gathers.mine + first + engine->comm->rank * piece->shard;
+        memcpy(own, zr_engine_parameter_shard(engine, p), (size_t)piece->shard * sizeof *own);
+        ZERO_TRY(zr_comm_start(&engine->gathers, ZERO_COMM_all_gather, p, first * (int64_t)sizeof(float), piece->shard, ZERO_F32,
+                               &engine->gathering[p], error));
+        first += piece->padded;
+    }
+    return ZERO_OK;
+}
+
+// A piece that two neighbouring visits read (wte of a one-unit model) is under way once: its first gather is waited for first.
+static zero_status gathered_acquire(zero_engine *engine, int visit, int visits, zero_error *error)
+{
+    const zr_visit *wanted = &engine->plan->visits[visit];
+    if (visit == 0)
+        engine->next_gather = 0;
+    if (engine->next_gather == visit)
+        ZERO_TRY(start_gathers(engine, engine->next_gather++, error));
+    int64_t first = gather_first(engine, visit);
+    for (int i = 0; i < wanted->piece_count; i++) {
+        int p = wanted->pieces[i];
+        ZERO_TRY(zr_comm_all_gather_wait(&engine->gathering[p], error));
+        engine->at[p] = (float *)(void *)engine->gathers.mine + first;
+        first += engine->plan->pieces[p].padded;
+    }
+    if (engine->next_gather < visits)
+        ZERO_TRY(start_gathers(engine, engine->next_gather++, error));
+    return ZERO_OK;
+}
+
+static zero_status shards_are_complete(zero_engine *engine, zero_error *error)
+{
+    return ZERO_OK;
+}
+
+static zero_status nobody_reads_shards(zero_engine *engine, int piece, zero_error *error)
+{
+    return ZERO_OK;
+}
+
+static zero_status gathered_publish(zero_engine *engine, zero_error *error)
+{
+    engine->version++;
+    return ZERO_OK;
+}
+
+const zr_stage_ops zr_stage3_mapped = {
+    .stage = 3,
+    .params_acquire = mapped_acquire,
+    .params_release = zr_params_release_whole,
+    .grads_sealed = mapped_seal,
+    .boundary = shards_are_complete,
+    .update_range = zr_own_shard,
+    .update_gradient = zr_own_shard_gradient,
+    .before_update = mapped_before_update,
+    .publish = mapped_publish,
+};
+
+const zr_stage_ops zr_stage3_gathered = {
+    .stage = 3,
+    .params_acquire = gathered_acquire,
+    .params_release = zr_params_release_whole,
+    .grads_sealed = zr_grads_start,
+    .boundary = shards_are_complete,
+    .update_range = zr_own_shard,
+    .update_gradient = zr_own_shard_gradient,
+    .before_update = nobody_reads_shards,
+    .publish = gathered_publish,
+};

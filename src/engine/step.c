@@ -1,0 +1,211 @@
+// The training step. Contract 8: what comes next follows only from the step's number or from scalars that all ranks share.
+#include "engine/internal.h"
+
+#include <math.h>
+
+static zero_status fail(zero_engine *engine, zero_status status)
+{
+    if (status != ZERO_OK)
+        engine->phase = ZR_FAILED;
+    return status;
+}
+
+static zero_status check_phase(const zero_engine *engine, zr_phase phase, const char *call, const char *before, zero_error *error)
+{
+    if (engine->phase == phase)
+        return ZERO_OK;
+    if (engine->phase == ZR_FAILED)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: this engine has failed before; only zero_destroy may be called", call);
+    return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call, (long long)engine->step, before);
+}
+
+// Messages and bytes planned = messages and bytes sent, at the end of every segment.
+static zero_status check_segment(zero_engine *engine, zr_segment segment, zero_error *error)
+{
+    static const char *const names[ZR_SEGMENT_COUNT] = {"micro-batch", "boundary", "update", "evaluation"};
+    const zr_traffic_plan *plan = &engine->plan->segments[segment];
+    zero_comm *comm = engine->comm;
+    bool same = comm->message_count == plan->messages && (plan->messages == 0 || comm->message_hash == plan->hash);
+    if (!same)
+        return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d, step %lld, %s: %lld messages with hash %016llx were sent, the plan has %lld with %016llx", comm->rank,
+                       (long long)engine->step, names[segment], (long long)comm->message_count, (unsigned long long)comm->message_hash,
+                       (long long)plan->messages, (unsigned long long)plan->hash);
+    zr_comm_hash_reset(comm);
+    return ZERO_OK;
+}
+
+static zero_status forward_unit(zero_engine *engine, int unit, zero_error *error)
+{
+    zero_tensors in = zr_engine_boundary(engine, unit - 1), out = zr_engine_boundary(engine, unit);
+    zr_engine_context(engine, unit, error);
+    ZERO_TRY(engine->stage->params_acquire(engine, unit, engine->plan->visit_count, error));
+    if (engine->plan->units[unit].fused) {
+        zero_tensors d_in = zr_engine_boundary_gradient(engine, unit - 1);
+        ZERO_TRY(zr_grads_open(engine, unit, error));
+        ZERO_TRY(engine->context.unit->ops->forward_backward(&engine->context, &in, &d_in));
+        engine->stage->params_release(engine, unit);
+        return zr_grads_seal_and_reduce(engine, unit, error);
+    }
+    ZERO_TRY(engine->context.unit->ops->forward(&engine->context, &in, &out));
+    engine->stage->params_release(engine, unit);
+    return ZERO_OK;
+}
+
+static zero_status backward_visit(zero_engine *engine, int visit, zero_error *error)
+{
+    int unit = engine->plan->visits[visit].unit;
+    zero_tensors in = zr_engine_boundary(engine, unit - 1);
+    zero_tensors d_out = zr_engine_boundary_gradient(engine, unit), d_in = zr_engine_boundary_gradient(engine, unit - 1);
+    zr_engine_context(engine, unit, error);
+    ZERO_TRY(engine->stage->params_acquire(engine, visit, engine->plan->visit_count, error));
+    ZERO_TRY(zr_grads_open(engine, unit, error));
+    ZERO_TRY(engine->context.unit->ops->backward(&engine->context, &in, &d_out, &d_in));
+    engine->stage->params_release(engine, visit);
+    return zr_grads_seal_and_reduce(engine, unit, error);
+}
+
+static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
+{
+    zero_context *context = &engine->context;
+    engine->batch = *batch;
+    context->training = 1;
+    context->shape = engine->plan->shape;
+    context->step = (uint64_t)engine->step;
+    context->micro_batch = (uint64_t)(engine->micro_batch * engine->comm->size + engine->comm->rank);
+    context->loss = loss;
+    if (engine->micro_batch == 0)
+        zr_exact_zero(&engine->loss);
+    zr_comm_hash_reset(engine->comm);
+}
+
+zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
+{
+    ZERO_TRY(check_phase(engine, ZR_READY, "zero_forward", "zero_initialize or zero_step", error));
+    if (engine->plan->settings.inference)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_forward: this engine was made for inference; zero_evaluate is its function");
+    begin_micro_batch(engine, batch, loss);
+    for (int u = 0; u < engine->plan->unit_count; u++) {
+        zr_comm_progress(engine->comm, engine->step);
+        ZERO_TRY(fail(engine, forward_unit(engine, u, error)));
+    }
+    zr_exact_add(&engine->loss, *loss);
+    engine->phase = ZR_FORWARD_DONE;
+    return ZERO_OK;
+}
+
+zero_status zero_backward(zero_engine *engine, zero_error *error)
+{
+    ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
+    for (int v = engine->plan->forward_visits; v < engine->plan->visit_count; v++) {
+        zr_comm_progress(engine->comm, engine->step);
+        ZERO_TRY(fail(engine, backward_visit(engine, v, error)));
+    }
+    ZERO_TRY(fail(engine, check_segment(engine, ZR_SEGMENT_MICRO_BATCH, error)));
+    engine->phase = ZR_BACKWARD_DONE;
+    return ZERO_OK;
+}
+
+// Mean loss of the step and norm of its gradient, from one exact reduction over the ranks.
+static zero_status reduce_scalars(zero_engine *engine, zero_step_info *info, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    zr_exact sums[2] = {engine->loss};
+    for (int p = 0; p < plan->piece_count; p++)
+        if (zr_piece_trains(&plan->pieces[p]) && plan->pieces[p].kind == ZERO_TRAINABLE)
+            zr_norm_add_squares(engine, p, zr_own_shard_gradient(engine, p), &sums[1], false);
+    ZERO_TRY(zr_norm_all_reduce(engine, sums, 2, error));
+    info->loss = zr_exact_value(&sums[0]) / (double)(plan->settings.accumulation * plan->ranks);
+    info->grad_norm = sqrt(zr_exact_value(&sums[1]));
+    return ZERO_OK;
+}
+
+static float clip_factor(const zero_engine *engine, double norm)
+{
+    double limit = engine->config->clipping;
+    return limit > 0 && limit < norm + 1e-6 ? (float)(limit / (norm + 1e-6)) : 1.0f;
+}
+
+static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
+{
+    ZERO_TRY(engine->stage->boundary(engine, error));
+    ZERO_TRY(check_segment(engine, ZR_SEGMENT_BOUNDARY, error));
+    ZERO_TRY(reduce_scalars(engine, info, error));
+    info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
+    info->skipped = !isfinite(info->grad_norm);
+    if (!info->skipped) {
+        ZERO_TRY(zr_update_parameters(engine, info->lr, clip_factor(engine, info->grad_norm), error));
+        engine->updates++;
+    } else {
+        ZERO_TRY(engine->stage->publish(engine, error));
+    }
+    return check_segment(engine, ZR_SEGMENT_UPDATE, error);
+}
+
+zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error)
+{
+    ZERO_TRY(check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
+    *info = (zero_step_info){.step = engine->step};
+    engine->phase = ZR_READY;
+    if (++engine->micro_batch < engine->plan->settings.accumulation)
+        return ZERO_OK;
+    ZERO_TRY(fail(engine, boundary(engine, info, error)));
+    engine->micro_batch = 0;
+    info->step = ++engine->step;
+    info->updated = !info->skipped;
+    info->samples = engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
+    return fail(engine, zr_ledger_check(&engine->ledger, error));
+}
+
+static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    for (int u = 0; u < plan->unit_count; u++) {
+        zr_comm_progress(engine->comm, engine->step);
+        zr_engine_context(engine, u, error);
+        ZERO_TRY(engine->stage->params_acquire(engine, u, plan->forward_visits, error));
+        ZERO_TRY(visit(user, &engine->context, error));
+        engine->stage->params_release(engine, u);
+    }
+    return check_segment(engine, ZR_SEGMENT_EVAL, error);
+}
+
+zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)
+{
+    ZERO_TRY(check_phase(engine, ZR_READY, "inference", "zero_step", error));
+    engine->context.training = 0;
+    zr_comm_hash_reset(engine->comm);
+    return fail(engine, evaluate_units(engine, visit, user, error));
+}
+
+typedef struct evaluation { // boundaries of a batch that may be smaller than the engine's
+    zero_engine *engine;
+    zero_tensors in;
+    zero_unit_sizes sizes;
+} evaluation;
+
+static zero_status evaluate_unit(void *user, zero_context *context, zero_error *error)
+{
+    evaluation *e = user;
+    zero_tensors out;
+    ZERO_TRY(context->unit->ops->sizes(context->unit, &context->shape, &e->in, &e->sizes));
+    zr_engine_place(e->engine, context->unit_index, &e->sizes.out, &out);
+    ZERO_TRY(context->unit->ops->forward(context, &e->in, &out));
+    e->in = out;
+    return ZERO_OK;
+}
+
+zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
+{
+    const zero_shape *limit = &engine->plan->shape;
+    zero_shape shape = {.batch = batch->at[0].shape[0], .seq = limit->seq, .threads = limit->threads};
+    if (limit->seq > 1 && batch->at[0].dims > 1)
+        shape.seq = batch->at[0].shape[1];
+    if (shape.batch < 1 || shape.batch > limit->batch || shape.seq < 1 || shape.seq > limit->seq)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_evaluate: a batch of %lld x %lld; this engine takes at most %lld x %lld", (long long)shape.batch,
+                       (long long)shape.seq, (long long)limit->batch, (long long)limit->seq);
+    engine->batch = *batch;
+    engine->context.shape = shape;
+    engine->context.loss = loss;
+    evaluation evaluation = {.engine = engine};
+    return zr_engine_visit_units(engine, evaluate_unit, &evaluation, error);
+}

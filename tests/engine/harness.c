@@ -1,0 +1,154 @@
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct rank_job {
+    const harness_case *c;
+    const zero_model *model;
+    zero_comm *comm;
+    harness_result *out;
+} rank_job;
+
+static void must(zero_status status, const zero_error *error, const char *what)
+{
+    if (status == ZERO_OK)
+        return;
+    fprintf(stderr, "%s: %s: %s\n", what, zero_status_name(status), error->message);
+    abort();
+}
+
+void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets)
+{
+    for (int64_t s = 0; s < batch; s++)
+        for (int64_t t = 0; t < HARNESS_SEQ; t++) {
+            uint64_t at = (uint64_t)(step * 1000 + first_sample + s) * 2654435761u + (uint64_t)t * 40503u;
+            uint64_t next = at + 40503u;
+            tokens[s * HARNESS_SEQ + t] = (int32_t)((at >> 7) % HARNESS_VOCAB);
+            targets[s * HARNESS_SEQ + t] = (int32_t)((next >> 7) % HARNESS_VOCAB);
+        }
+}
+
+zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets)
+{
+    return (zero_tensors){2, {{tokens, ZERO_I32, 2, {batch, HARNESS_SEQ}}, {targets, ZERO_I32, 2, {batch, HARNESS_SEQ}}}};
+}
+
+static void train(const rank_job *job, zero_engine *engine)
+{
+    const harness_case *c = job->c;
+    int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ];
+    zero_error error = {0};
+    for (int s = 0; s < HARNESS_STEPS; s++) {
+        zero_step_info info = {0};
+        for (int k = 0; k < c->accumulation; k++) {
+            int64_t step, g;
+            double loss;
+            zero_position(engine, &step, &g);
+            harness_batch(step, g * c->batch, c->batch, tokens, targets);
+            zero_tensors batch = harness_tensors(c->batch, tokens, targets);
+            must(zero_forward(engine, &batch, &loss, &error), &error, "forward");
+            must(zero_backward(engine, &error), &error, "backward");
+            must(zero_step(engine, &info, &error), &error, "step");
+        }
+        if (zero_comm_rank(job->comm) == 0) {
+            job->out->loss[s] = info.loss;
+            job->out->norm[s] = info.grad_norm;
+        }
+    }
+    double evaluated;
+    harness_batch(999, 0, 1, tokens, targets);
+    zero_tensors batch = harness_tensors(1, tokens, targets);
+    must(zero_evaluate(engine, &batch, &evaluated, &error), &error, "evaluate");
+    if (zero_comm_rank(job->comm) == 0)
+        job->out->evaluated = evaluated;
+}
+
+static void read_back(const rank_job *job, zero_engine *engine)
+{
+    float *values = malloc(HARNESS_MAX_ELEMS * sizeof *values);
+    zero_error error = {0};
+    int64_t at = 0;
+    for (int u = 0; u < job->model->unit_count; u++)
+        for (int p = 0; p < job->model->units[u].piece_count; p++)
+            for (int t = 0; t < job->model->units[u].pieces[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &job->model->units[u].pieces[p].tensors[t];
+                int64_t elems = 1;
+                for (int d = 0; d < tensor->dims; d++)
+                    elems *= tensor->shape[d];
+                if (at + elems > HARNESS_MAX_ELEMS)
+                    abort();
+                must(zero_read_parameter(engine, tensor->name, values + at, elems, &error), &error, tensor->name);
+                at += elems;
+            }
+    if (zero_comm_rank(job->comm) == 0) {
+        memcpy(job->out->parameters, values, (size_t)at * sizeof *values);
+        job->out->elems = at;
+        zero_memory_report(engine, &job->out->memory);
+        zero_traffic_report(engine, &job->out->traffic);
+    }
+    free(values);
+}
+
+static void *run_rank(void *argument)
+{
+    const rank_job *job = argument;
+    const harness_case *c = job->c;
+    char config[1024];
+    snprintf(config, sizeof config,
+             "{\"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, \"gradient_clipping\": %g,"
+             " \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": %lld}, \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01, \"weight_decay\": 0.1}}}",
+             c->batch, c->accumulation, c->clipping, c->stage, (long long)(c->bucket ? c->bucket : 500000000), c->optimizer ? c->optimizer : "AdamW");
+    zero_options options = {.struct_size = sizeof options, .model = job->model, .comm = job->comm, .config_text = config, .shape = {.batch = c->batch, .seq = HARNESS_SEQ},
+                            .threads = 1, .seed = 7, .backend = c->backend ? c->backend : "ref"};
+    zero_engine *engine = NULL;
+    zero_error error = {0};
+    must(zero_initialize(&options, &engine, &error), &error, "initialize");
+    train(job, engine);
+    read_back(job, engine);
+    must(zero_comm_barrier(job->comm, &error), &error, "barrier");
+    zero_destroy(engine);
+    return NULL;
+}
+
+void harness_run(const harness_case *c, harness_result *out)
+{
+    zero_gpt2_config gpt2;
+    zero_model *model;
+    zero_comm *comms[16] = {0};
+    rank_job jobs[16];
+    pthread_t threads[16];
+    zero_error error = {0};
+    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20};
+    memset(out, 0, sizeof *out);
+    zero_gpt2_defaults(&gpt2);
+    gpt2.vocab_size = HARNESS_VOCAB;
+    gpt2.n_positions = HARNESS_SEQ;
+    gpt2.n_embd = 16;
+    gpt2.n_head = 2;
+    gpt2.n_layer = c->layers ? c->layers : 2;
+    gpt2.resid_pdrop = gpt2.embd_pdrop = gpt2.attn_pdrop = c->dropout;
+    must(zero_gpt2_create(&gpt2, &model, &error), &error, "model");
+    if (c->ranks == 1)
+        must(zero_comm_self(&comms[0], &error), &error, "self");
+    else
+        must(zero_comm_threads(c->ranks, &options, comms, &error), &error, "threads");
+    for (int r = 0; r < c->ranks; r++) {
+        jobs[r] = (rank_job){c, model, comms[r], out};
+        if (pthread_create(&threads[r], NULL, run_rank, &jobs[r]) != 0)
+            abort();
+    }
+    for (int r = 0; r < c->ranks; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < c->ranks; r++)
+        zero_comm_destroy(comms[r]);
+    zero_gpt2_destroy(model);
+}
+
+bool harness_equal(const harness_result *a, const harness_result *b)
+{
+    return a->elems == b->elems && memcmp(a->loss, b->loss, sizeof a->loss) == 0 && memcmp(a->norm, b->norm, sizeof a->norm) == 0 &&
+           memcmp(a->parameters, b->parameters, (size_t)a->elems * sizeof(float)) == 0 && a->evaluated == b->evaluated;
+}

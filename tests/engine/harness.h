@@ -1,0 +1,42 @@
+// Runs a few steps of a tiny GPT-2 on thread ranks and keeps whatever two runs must agree on.
+#ifndef TEST_ENGINE_HARNESS_H
+#define TEST_ENGINE_HARNESS_H
+
+#include <stdbool.h>
+#include <zero/engine.h>
+#include <zero/gpt2.h>
+
+#define HARNESS_STEPS 4
+#define HARNESS_MAX_ELEMS 32768
+
+typedef struct harness_case {
+    int stage, ranks, accumulation, batch;
+    int layers;            // 0: 2
+    float dropout;
+    const char *optimizer; // "AdamW", "LAMB", ...; NULL: AdamW
+    const char *backend;   // NULL: ref
+    int64_t bucket;        // reduce_bucket_size; 0: the default
+    double clipping;
+} harness_case;
+
+typedef struct harness_result {
+    double loss[HARNESS_STEPS], norm[HARNESS_STEPS];
+    float parameters[HARNESS_MAX_ELEMS];
+    int64_t elems;
+    zero_memory memory;   // of rank 0
+    zero_traffic traffic;
+    double evaluated;     // loss after the last step
+} harness_result;
+
+// Aborts the test program with the message when a rank fails.
+void harness_run(const harness_case *c, harness_result *out);
+// True if losses, norms and parameters are the same bits.
+bool harness_equal(const harness_result *a, const harness_result *b);
+
+// The micro-batch g of a step: tokens and targets (batch, seq) of a fixed pseudo-random text.
+#define HARNESS_SEQ 8
+#define HARNESS_VOCAB 29
+void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets);
+zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets);
+
+#endif

@@ -1,0 +1,179 @@
+// What the public functions promise besides the bits: order of calls, non-finite gradients, evaluation, tensors in and out.
+#include "harness.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+typedef struct fixture {
+    zero_model *model;
+    zero_comm *comm;
+    zero_engine *engine;
+    zero_error error;
+    int32_t tokens[16], targets[16];
+    zero_tensors batch;
+} fixture;
+
+static void open_engine(fixture *f, const char *config)
+{
+    zero_gpt2_config gpt2;
+    memset(f, 0, sizeof *f);
+    zero_gpt2_defaults(&gpt2);
+    gpt2.vocab_size = HARNESS_VOCAB;
+    gpt2.n_positions = HARNESS_SEQ;
+    gpt2.n_embd = 8;
+    gpt2.n_head = 2;
+    gpt2.n_layer = 1;
+    assert_int_equal(zero_gpt2_create(&gpt2, &f->model, &f->error), ZERO_OK);
+    assert_int_equal(zero_comm_self(&f->comm, &f->error), ZERO_OK);
+    zero_options options = {.struct_size = sizeof options, .model = f->model, .comm = f->comm, .config_text = config, .shape = {.batch = 2, .seq = HARNESS_SEQ}, .seed = 3, .backend = "ref"};
+    assert_int_equal(zero_initialize(&options, &f->engine, &f->error), ZERO_OK);
+    harness_batch(0, 0, 2, f->tokens, f->targets);
+    f->batch = harness_tensors(2, f->tokens, f->targets);
+}
+
+static void close_engine(fixture *f)
+{
+    zero_destroy(f->engine);
+    zero_comm_destroy(f->comm);
+    zero_gpt2_destroy(f->model);
+}
+
+static zero_status one_step(fixture *f, zero_step_info *info)
+{
+    double loss;
+    assert_int_equal(zero_forward(f->engine, &f->batch, &loss, &f->error), ZERO_OK);
+    assert_int_equal(zero_backward(f->engine, &f->error), ZERO_OK);
+    return zero_step(f->engine, info, &f->error);
+}
+
+static void test_order_of_calls(void **state)
+{
+    fixture f;
+    zero_step_info info;
+    double loss;
+    open_engine(&f, NULL);
+    assert_int_equal(zero_backward(f.engine, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_step(f.engine, &info, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_forward(f.engine, &f.batch, &loss, &f.error), ZERO_OK);
+    assert_int_equal(zero_forward(f.engine, &f.batch, &loss, &f.error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(f.error.message, "zero_step"));
+    assert_int_equal(zero_evaluate(f.engine, &f.batch, &loss, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_backward(f.engine, &f.error), ZERO_OK);
+    assert_int_equal(zero_step(f.engine, &info, &f.error), ZERO_OK);
+    assert_true(info.updated && info.step == 1);
+    close_engine(&f);
+}
+
+static void test_accumulation_boundary(void **state)
+{
+    fixture f;
+    zero_step_info info;
+    open_engine(&f, "{\"gradient_accumulation_steps\": 2}");
+    assert_int_equal(one_step(&f, &info), ZERO_OK);
+    assert_true(!info.updated && info.step == 0);
+    assert_int_equal(one_step(&f, &info), ZERO_OK);
+    assert_true(info.updated && info.step == 1 && info.samples == 4);
+    close_engine(&f);
+}
+
+static void read_bias(fixture *f, float *out)
+{
+    assert_int_equal(zero_read_parameter(f->engine, "h.0.mlp.c_fc.bias", out, 32, &f->error), ZERO_OK);
+}
+
+// A gradient that is not finite changes nothing.
+static void test_nonfinite_skips(void **state)
+{
+    fixture f;
+    zero_step_info info;
+    float before[32], after[32], norms[8], bad[8] = {NAN};
+    open_engine(&f, NULL);
+    read_bias(&f, before);
+    assert_int_equal(zero_read_parameter(f.engine, "ln_f.weight", norms, 8, &f.error), ZERO_OK);
+    assert_int_equal(zero_write_parameter(f.engine, "ln_f.weight", bad, 8, &f.error), ZERO_OK);
+    assert_int_equal(one_step(&f, &info), ZERO_OK);
+    assert_true(info.skipped && !info.updated && !isfinite(info.grad_norm));
+    read_bias(&f, after);
+    assert_memory_equal(before, after, sizeof before);
+    assert_int_equal(zero_write_parameter(f.engine, "ln_f.weight", norms, 8, &f.error), ZERO_OK);
+    assert_int_equal(one_step(&f, &info), ZERO_OK);
+    assert_true(!info.skipped && info.updated && isfinite(info.grad_norm));
+    close_engine(&f);
+}
+
+static void test_evaluation_changes_nothing(void **state)
+{
+    fixture f;
+    float before[32], after[32];
+    double a, b;
+    open_engine(&f, NULL);
+    read_bias(&f, before);
+    assert_int_equal(zero_evaluate(f.engine, &f.batch, &a, &f.error), ZERO_OK);
+    assert_int_equal(zero_evaluate(f.engine, &f.batch, &b, &f.error), ZERO_OK);
+    read_bias(&f, after);
+    assert_true(a == b && isfinite(a));
+    assert_memory_equal(before, after, sizeof before);
+    zero_tensors large = f.batch;
+    large.at[0].shape[0] = 3;
+    assert_int_equal(zero_evaluate(f.engine, &large, &a, &f.error), ZERO_ERR_USAGE);
+    close_engine(&f);
+}
+
+static void test_tensor_names(void **state)
+{
+    fixture f;
+    float x[32];
+    open_engine(&f, NULL);
+    assert_int_equal(zero_read_parameter(f.engine, "h.7.mlp.c_fc.bias", x, 32, &f.error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(f.error.message, "h.7.mlp.c_fc.bias"));
+    assert_int_equal(zero_read_parameter(f.engine, "h.0.mlp.c_fc.bias", x, 31, &f.error), ZERO_ERR_USAGE);
+    close_engine(&f);
+}
+
+// The gradient that the engine reports is the derivative of the loss that it reports.
+static void test_gradient_is_derivative(void **state)
+{
+    fixture f;
+    zero_step_info info;
+    float bias[32], gradient[32];
+    double up, down, h = 1e-2;
+    open_engine(&f, "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0}}}");
+    read_bias(&f, bias);
+    assert_int_equal(one_step(&f, &info), ZERO_OK);
+    assert_int_equal(zero_read_gradient(f.engine, "h.0.mlp.c_fc.bias", gradient, 32, &f.error), ZERO_OK);
+    for (int i = 0; i < 32; i += 5) {
+        float old = bias[i];
+        bias[i] = old + (float)h;
+        assert_int_equal(zero_write_parameter(f.engine, "h.0.mlp.c_fc.bias", bias, 32, &f.error), ZERO_OK);
+        assert_int_equal(zero_evaluate(f.engine, &f.batch, &up, &f.error), ZERO_OK);
+        bias[i] = old - (float)h;
+        assert_int_equal(zero_write_parameter(f.engine, "h.0.mlp.c_fc.bias", bias, 32, &f.error), ZERO_OK);
+        assert_int_equal(zero_evaluate(f.engine, &f.batch, &down, &f.error), ZERO_OK);
+        bias[i] = old;
+        assert_true(fabs((up - down) / (2 * h) - gradient[i]) < 2e-5);
+    }
+    close_engine(&f);
+}
+
+static void test_options(void **state)
+{
+    zero_error error = {0};
+    zero_engine *engine = NULL;
+    zero_options options = {.struct_size = 3};
+    assert_int_equal(zero_initialize(&options, &engine, &error), ZERO_ERR_USAGE);
+    options.struct_size = sizeof options;
+    assert_int_equal(zero_initialize(&options, &engine, &error), ZERO_ERR_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_of_calls), cmocka_unit_test(test_accumulation_boundary), cmocka_unit_test(test_nonfinite_skips),
+        cmocka_unit_test(test_evaluation_changes_nothing), cmocka_unit_test(test_tensor_names),
+        cmocka_unit_test(test_gradient_is_derivative), cmocka_unit_test(test_options)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

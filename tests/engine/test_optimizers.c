@@ -1,0 +1,91 @@
+// Each optimizer through the whole path (configuration, step, update), 20 steps against PyTorch: a model of one tensor whose loss is
+// the dot product with the batch, so that the batch is the gradient.
+#include "optimizer_golden.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <zero/engine.h>
+#include <cmocka.h>
+
+enum { ROWS = 10, COLUMNS = 10, ELEMS = ROWS * COLUMNS, STEPS = 20 };
+
+static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+{
+    *out = (zero_unit_sizes){.backward_reads = 1};
+    return ZERO_OK;
+}
+
+static zero_status forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+{
+    const float *w = zero_parameter(context, 0, 0), *g = context->batch->at[0].data;
+    *context->loss = 0;
+    for (int i = 0; i < ELEMS; i++)
+        *context->loss += (double)w[i] * g[i];
+    return ZERO_OK;
+}
+
+static zero_status backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in)
+{
+    int add;
+    float *d = zero_gradient(context, 0, 0, &add);
+    const float *g = context->batch->at[0].data;
+    for (int i = 0; i < ELEMS; i++)
+        d[i] = g[i] * context->loss_factor;
+    return ZERO_OK;
+}
+
+static const zero_tensor_desc weight = {.name = "w", .dims = 2, .shape = {ROWS, COLUMNS}, .tp_axis = -1, .tp_parts = 1};
+static const zero_piece_desc piece = {ZERO_TRAINABLE, 1, &weight};
+static const zero_unit_ops ops = {.kind = "dot", .sizes = sizes, .forward = forward, .backward = backward};
+static const zero_unit unit = {.name = "dot", .ops = &ops, .piece_count = 1, .pieces = &piece};
+static const zero_model model = {"dot", 1, &unit};
+
+static void run_steps(zero_engine *engine, zero_error *error)
+{
+    float g[ELEMS];
+    for (int s = 0; s < STEPS; s++) {
+        zero_step_info info;
+        double loss;
+        for (int i = 0; i < ELEMS; i++)
+            g[i] = (float)(sin(0.1 * (100 * s + i)) * (1 + i % 7));
+        zero_tensors batch = {1, {{g, ZERO_F32, 2, {1, ELEMS}}}};
+        assert_int_equal(zero_forward(engine, &batch, &loss, error), ZERO_OK);
+        assert_int_equal(zero_backward(engine, error), ZERO_OK);
+        assert_int_equal(zero_step(engine, &info, error), ZERO_OK);
+    }
+}
+
+static void test_against_pytorch(void **state)
+{
+    for (size_t c = 0; c < sizeof golden / sizeof *golden; c++) {
+        char config[512];
+        float p[ELEMS];
+        zero_error error = {0};
+        zero_comm *comm;
+        zero_engine *engine;
+        snprintf(config, sizeof config, "{\"gradient_clipping\": 0, \"optimizer\": {\"type\": \"%s\", \"params\": {%s}}}", golden[c].type, golden[c].params);
+        assert_int_equal(zero_comm_self(&comm, &error), ZERO_OK);
+        zero_options options = {.struct_size = sizeof options, .model = &model, .comm = comm, .config_text = config, .shape = {.batch = 1, .seq = 1}};
+        if (zero_initialize(&options, &engine, &error) != ZERO_OK)
+            fail_msg("%s {%s}: %s", golden[c].type, golden[c].params, error.message);
+        for (int i = 0; i < ELEMS; i++)
+            p[i] = (float)cos(0.37 * i);
+        assert_int_equal(zero_write_parameter(engine, "w", p, ELEMS, &error), ZERO_OK);
+        run_steps(engine, &error);
+        assert_int_equal(zero_read_parameter(engine, "w", p, ELEMS, &error), ZERO_OK);
+        for (int i = 0; i < ELEMS; i++)
+            if (!(fabs(p[i] - golden[c].p[i]) < 2e-5))
+                fail_msg("%s {%s}, element %d: %.9g, PyTorch %.9g", golden[c].type, golden[c].params, i, p[i], golden[c].p[i]);
+        zero_destroy(engine);
+        zero_comm_destroy(comm);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_pytorch)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
