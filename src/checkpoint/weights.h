@@ -1,0 +1,27 @@
+// Weights to and from a Hugging Face directory, shard by shard: nobody gathers, each rank reads and writes its own ranges.
+#ifndef ZR_CHECKPOINT_WEIGHTS_H
+#define ZR_CHECKPOINT_WEIGHTS_H
+
+#include "checkpoint/safetensors.h"
+#include "comm/comm.h"
+
+typedef struct zr_weight_range { // elements [first, first+count) of one tensor lie at data
+    const zero_tensor_desc *tensor;
+    int64_t first, count;
+    float *data; // fp32
+} zr_weight_range;
+
+typedef struct zr_weight_view { // the ranges that this rank owns, of every tensor of the model that is to be saved
+    const zero_tensor_desc *const *tensors; // (tensor_count) the whole model's, the same order on every rank
+    int tensor_count;
+    zr_weight_range *ranges; // (range_count)
+    int range_count;
+} zr_weight_view;
+
+// Collective. Writes `path` durably: rank 0 creates the temporary file at its full size, every rank pwrites its ranges and
+// fsyncs, then rank 0 renames. A failure anywhere leaves no file and is returned by every rank.
+zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefix, const zr_weight_view *view, zero_error *error);
+// Collective. Fills the ranges. Missing tensors and shapes that differ are ZERO_ERR_DATA with name, found and expected.
+zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view, zero_error *error);
+
+#endif

@@ -1,0 +1,132 @@
+// Writes metrics.jsonl. Each line goes out in one write when its step ends: a reader never sees half of one, and a run that
+// is killed keeps what it had. Called by api/train on rank 0.
+#define _GNU_SOURCE
+#include "monitor/metrics.h"
+
+#include "base/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+struct zr_metrics {
+    int fd;
+    char *path;
+    zr_buffer line;
+};
+
+static const char *const categories[ZERO_MEM_COUNT] = {
+#define CATEGORY(name) [ZERO_MEM_##name] = #name,
+    ZERO_MEMORY_CATEGORIES(CATEGORY)
+#undef CATEGORY
+};
+
+static const char *const operations[ZERO_COMM_OP_COUNT] = {
+#define OPERATION(name) [ZERO_COMM_##name] = #name,
+    ZERO_COMM_OPS(OPERATION)
+#undef OPERATION
+};
+
+zero_status zr_metrics_open(const char *path, zr_metrics **out, zero_error *error)
+{
+    *out = NULL;
+    zr_metrics *metrics = zr_alloc(sizeof *metrics, error);
+    if (!metrics)
+        return ZERO_ERR_MEMORY;
+    metrics->fd = -1;
+    metrics->path = zr_strdup(path, error);
+    zero_status status = metrics->path ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK) {
+        metrics->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+        if (metrics->fd < 0)
+            status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", path);
+    }
+    if (status == ZERO_OK)
+        *out = metrics;
+    else
+        zr_metrics_close(metrics);
+    return status;
+}
+
+static void append_double(zr_buffer *line, const char *key, double value)
+{
+    zr_buffer_printf(line, ",\"%s\":", key);
+    zr_json_append_double(line, value);
+}
+
+static void append_traffic(zr_buffer *line, const zero_traffic *traffic)
+{
+    const char *separator = "";
+    zr_buffer_printf(line, ",\"comm\":{");
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
+        if (!traffic->calls[op])
+            continue;
+        zr_buffer_printf(line, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld}", separator, operations[op], (long long)traffic->calls[op],
+                         (long long)traffic->bytes[op]);
+        separator = ",";
+    }
+    zr_buffer_printf(line, "}");
+}
+
+static void append_memory(zr_buffer *line, const zero_memory *memory)
+{
+    zr_buffer_printf(line, ",\"mem\":{");
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        zr_buffer_printf(line, "%s\"%s\":{\"planned\":%lld,\"held\":%lld}", c ? "," : "", categories[c], (long long)memory->planned[c],
+                         (long long)memory->held[c]);
+    zr_buffer_printf(line, "}");
+}
+
+static zero_status write_line(zr_metrics *metrics, zero_error *error)
+{
+    zr_buffer_printf(&metrics->line, "}\n");
+    if (metrics->line.failed)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for a line of \"%s\"", metrics->path);
+    for (size_t done = 0; done < metrics->line.length;) {
+        ssize_t wrote = write(metrics->fd, metrics->line.data + done, metrics->line.length - done);
+        if (wrote < 0 && errno != EINTR)
+            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s\"", metrics->path);
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
+    return ZERO_OK;
+}
+
+static void begin_line(zr_metrics *metrics, int64_t step)
+{
+    metrics->line.length = 0;
+    zr_buffer_printf(&metrics->line, "{\"step\":%lld", (long long)step);
+}
+
+zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step, zero_error *error)
+{
+    zr_buffer *line = &metrics->line;
+    begin_line(metrics, step->step);
+    append_double(line, "loss", step->loss);
+    append_double(line, "lr", step->lr);
+    append_double(line, "grad_norm", step->grad_norm);
+    zr_buffer_printf(line, ",\"tokens\":%lld", (long long)step->tokens);
+    append_double(line, "ms", step->milliseconds);
+    append_double(line, "tok_s", step->tokens_per_second);
+    append_traffic(line, &step->traffic);
+    append_memory(line, &step->memory);
+    return write_line(metrics, error);
+}
+
+zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss, zero_error *error)
+{
+    begin_line(metrics, step);
+    append_double(&metrics->line, "val_loss", val_loss);
+    return write_line(metrics, error);
+}
+
+void zr_metrics_close(zr_metrics *metrics)
+{
+    if (!metrics)
+        return;
+    if (metrics->fd >= 0)
+        close(metrics->fd);
+    zr_free(metrics->path);
+    zr_buffer_free(&metrics->line);
+    zr_free(metrics);
+}

@@ -1,0 +1,28 @@
+// metrics.jsonl: one object a step, written out when its step ends.
+//
+//   {"step":1,"loss":5.54,"lr":1e-05,"grad_norm":2.1,"tokens":768,"ms":36.1,"tok_s":21274,
+//    "comm":{"reduce_scatter":{"calls":6,"bytes":1048576},...},"mem":{"parameters":{"planned":1,"held":1},...}}
+//
+// Floats have as many digits as bring the same bits back. Evaluations are objects of their own: {"step":100,"val_loss":1.9}
+// - they have no key "loss".
+#ifndef ZR_MONITOR_METRICS_H
+#define ZR_MONITOR_METRICS_H
+
+#include "base/alloc.h"
+#include <zero/engine.h>
+
+typedef struct zr_metrics zr_metrics;
+
+typedef struct zr_metrics_step {
+    int64_t step, tokens;
+    double loss, lr, grad_norm, milliseconds, tokens_per_second;
+    zero_traffic traffic; // of this step alone
+    zero_memory memory;
+} zr_metrics_step;
+
+zero_status zr_metrics_open(const char *path, zr_metrics **out, zero_error *error); // creates or truncates
+zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step, zero_error *error);
+zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss, zero_error *error);
+void zr_metrics_close(zr_metrics *metrics);
+
+#endif
