@@ -1,0 +1,153 @@
+#define _GNU_SOURCE
+#include "console.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINES_OF_A_RUN = 100, FIRST_LINES = 10, BAR_CELLS = 24 };
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+void cli_console_init(cli_console *console, bool quiet, const volatile int *stop)
+{
+    *console = (cli_console){.quiet = quiet, .terminal = isatty(STDOUT_FILENO), .print_every = 1, .stop = stop};
+}
+
+void cli_console_clear(cli_console *console)
+{
+    if (console->bar_shown)
+        fputs("\r\033[K", stdout);
+    console->bar_shown = false;
+}
+
+void cli_console_log(void *user, zero_log_level level, const char *message)
+{
+    cli_console *console = user;
+    if (level > ZERO_LOG_INFO || (console->quiet && level > ZERO_LOG_ERROR))
+        return;
+    cli_console_clear(console);
+    fflush(stdout);
+    FILE *out = level == ZERO_LOG_INFO ? stdout : stderr;
+    fprintf(out, "%s\n", message);
+    fflush(out);
+}
+
+static int digits(int64_t n)
+{
+    int count = 1;
+    while (n >= 10) {
+        n /= 10;
+        count++;
+    }
+    return count;
+}
+
+static void step_name(const zero_event *event, char *out, size_t size)
+{
+    snprintf(out, size, "step %*lld/%lld", digits(event->total_steps), (long long)event->step, (long long)event->total_steps);
+}
+
+static void step_line(const zero_event *event)
+{
+    char name[64];
+    step_name(event, name, sizeof name);
+    printf("%s | loss %.6f (%+.4f) | lr %.2e | norm %.4f | %.1f ms | %.0f tok/s\n", name, event->loss,
+           event->step > 1 ? event->loss - event->previous_loss : (double)NAN, event->lr, event->grad_norm, event->milliseconds,
+           event->tokens_per_second);
+}
+
+static void duration(double seconds, char *out, size_t size)
+{
+    long long left = (long long)(seconds + 0.5);
+    if (left >= 3600)
+        snprintf(out, size, "%lld:%02lld:%02lld", left / 3600, left / 60 % 60, left % 60);
+    else
+        snprintf(out, size, "%lld:%02lld", left / 60, left % 60);
+}
+
+static void bar(cli_console *console, const zero_event *event)
+{
+    double at = now();
+    bool last = event->step == event->total_steps;
+    if (console->bar_shown && at - console->bar_drawn_at < 0.1 && !last)
+        return;
+    console->bar_drawn_at = at;
+    char cells[BAR_CELLS + 1], left[32], name[64], text[256];
+    int full = event->total_steps > 0 ? (int)(BAR_CELLS * event->step / event->total_steps) : 0;
+    memset(cells, '.', BAR_CELLS);
+    memset(cells, '#', (size_t)full);
+    cells[BAR_CELLS] = 0;
+    duration(event->seconds_left, left, sizeof left);
+    step_name(event, name, sizeof name);
+    int width = snprintf(text, sizeof text, "%s [%s] loss %.4f | %.0f tok/s | %s left", name, cells, event->loss, event->tokens_per_second, left);
+    struct winsize window = {0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 && width >= window.ws_col)
+        text[window.ws_col - 1] = 0;
+    printf("\r\033[K%s", text);
+    console->bar_shown = true;
+}
+
+static void show_step(cli_console *console, const zero_event *event)
+{
+    if (console->terminal)
+        bar(console, event);
+    else if (event->step <= FIRST_LINES || event->step % console->print_every == 0 || event->step == event->total_steps)
+        step_line(event);
+}
+
+static void show_eval(cli_console *console, const zero_event *event)
+{
+    char name[64];
+    step_name(event, name, sizeof name);
+    cli_console_clear(console);
+    printf("%s | val loss %.6f%s\n", name, event->loss, event->is_best ? " (the best so far)" : "");
+}
+
+static void show_sample(cli_console *console, const zero_event *event)
+{
+    char name[64];
+    step_name(event, name, sizeof name);
+    cli_console_clear(console);
+    printf("--- %s: a sample ---\n%s\n---\n", name, event->text);
+}
+
+static void show_end(cli_console *console, const zero_event *event)
+{
+    cli_console_clear(console);
+    if (event->text)
+        printf("%s\n", event->text);
+}
+
+int cli_console_progress(void *user, const zero_event *event)
+{
+    cli_console *console = user;
+    if (!console->quiet) {
+        switch (event->kind) {
+        case ZERO_EVENT_START:
+            console->print_every = event->print_every > 0 ? event->print_every : (event->total_steps + LINES_OF_A_RUN - 1) / LINES_OF_A_RUN;
+            break;
+        case ZERO_EVENT_STEP:
+            show_step(console, event);
+            break;
+        case ZERO_EVENT_EVAL:
+            show_eval(console, event);
+            break;
+        case ZERO_EVENT_SAMPLE:
+            show_sample(console, event);
+            break;
+        case ZERO_EVENT_END:
+            show_end(console, event);
+        }
+        fflush(stdout);
+    }
+    return console->stop && *console->stop;
+}

@@ -1,0 +1,8 @@
+// zero doctor: what this machine is, and what it lacks.
+#include "failure.h"
+
+int cli_doctor(const cli_arguments *a)
+{
+    zero_error error = {0};
+    return zero_doctor(cli_print, NULL, &error) == ZERO_OK ? 0 : cli_fail(a->command, &error);
+}

@@ -1,0 +1,77 @@
+// The program `zero`: finds the subcommand, parses its options and runs it. What a subcommand does lies in the file of
+// its name; the work itself in the library.
+#include "failure.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int unknown_command(const char *name)
+{
+    const char *nearest = cli_nearest_command(name);
+    fprintf(stderr, "zero: unknown command %s%s%s%s (zero --help lists all)\n", name, nearest ? "; did you mean " : "", nearest ? nearest : "",
+            nearest ? "?" : "");
+    return zero_status_exit_code(ZERO_ERR_USAGE);
+}
+
+// Answers that need no subcommand; -1: `word` is none of them.
+static int answer(const char *word)
+{
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        cli_help(stdout);
+        return 0;
+    }
+    if (strcmp(word, "--version") == 0) {
+        printf("zero %s\n", zero_version());
+        return 0;
+    }
+    if (strcmp(word, "--man") == 0) {
+        cli_manual(stdout);
+        return 0;
+    }
+    if (strcmp(word, "--describe-configuration") == 0) {
+        zero_error error = {0};
+        if (zero_describe_configuration(cli_print, NULL, &error) == ZERO_OK)
+            return 0;
+        fprintf(stderr, "zero: %s\n", error.message);
+        return zero_status_exit_code(error.status);
+    }
+    return -1;
+}
+
+static int run_command(const cli_command *command, int argc, char **argv)
+{
+    cli_arguments arguments;
+    zero_error error = {0};
+    int code = 0;
+    if (cli_parse(command, argc, argv, &arguments, &error) != ZERO_OK)
+        code = cli_fail(command, &error);
+    else if (arguments.given[OPT_HELP])
+        cli_help_command(command, stdout);
+    else
+        code = command->run(&arguments);
+    cli_arguments_free(&arguments);
+    return code;
+}
+
+// What was printed must have arrived: a full disk is an error too.
+static int close_output(int code)
+{
+    int failed = ferror(stdout) | fflush(stdout);
+    if (!failed || code != 0)
+        return code;
+    fprintf(stderr, "zero: writing to standard output: %s\n", strerror(errno));
+    return zero_status_exit_code(ZERO_ERR_IO);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        cli_help(stderr);
+        return zero_status_exit_code(ZERO_ERR_USAGE);
+    }
+    int code = answer(argv[1]);
+    if (code >= 0)
+        return close_output(code);
+    const cli_command *command = cli_find_command(argv[1]);
+    return command ? close_output(run_command(command, argc, argv)) : unknown_command(argv[1]);
+}

@@ -1,0 +1,105 @@
+// The table of options and the table of subcommands. To add an option: a name in cli_option_id and a row here.
+#include "option_table.h"
+
+#define TRAIN (1u << CLI_TRAIN)
+#define RUN (1u << CLI_RUN)
+#define EVAL (1u << CLI_EVAL)
+#define GENERATE (1u << CLI_GENERATE)
+#define PLAN (1u << CLI_PLAN)
+#define BENCH (1u << CLI_BENCH)
+#define EVERY ((1u << CLI_COMMANDS) - 1)
+#define INT_MOST 2147483647.0
+#define INT64_SAFE 9007199254740992.0 // 2^53: what a double still counts exactly
+
+const cli_option cli_options[CLI_OPTIONS] = {
+    [OPT_NEW] = {.name = "--new", .argument = "SPEC", .kind = CLI_TEXT, .commands = TRAIN | PLAN,
+        .help = "new random weights: gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a preset with fields, "
+                "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P]"},
+    [OPT_MODEL] = {.name = "--model", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | PLAN,
+        .help = "a model directory in Hugging Face's layout"},
+    [OPT_PARAMS] = {.name = "--params", .argument = "X", .kind = CLI_COUNT, .commands = PLAN, .least = 1, .most = 1e15,
+        .help = "only a number of parameters (7.5e9, 124M): the paper's formulas"},
+    [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL,
+        .help = "plain text; several files are read one after another"},
+    [OPT_VAL] = {.name = "--val", .argument = "FILE|none", .kind = CLI_TEXT, .commands = TRAIN,
+        .standard_text = "the last tenth of the text", .help = "held-out text, or none"},
+    [OPT_TOKENIZER] = {.name = "--tokenizer", .argument = "KIND", .kind = CLI_CHOICE, .commands = TRAIN, .choices = "bytes|chars",
+        .standard_text = "bytes, or the one of --model", .help = "what a token is: bytes or chars (the characters of the text)"},
+    [OPT_OUT] = {.name = "--out", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN,
+        .help = "where metrics.jsonl, config.json, model/ and best/ go"},
+    [OPT_CONFIG] = {.name = "--config", .argument = "FILE", .kind = CLI_TEXT, .commands = TRAIN | PLAN,
+        .help = "a DeepSpeed configuration file; flags win over it"},
+    [OPT_RANKS] = {.name = "--ranks", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN | RUN | PLAN | BENCH,
+        .least = 1, .most = 1048576, .standard_text = "1, or the launcher's", .help = "processes on this machine (train, run: at most 1024)"},
+    [OPT_THREADS] = {.name = "--threads", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | GENERATE | BENCH,
+        .least = 1, .most = 1024, .standard_text = "the cores this machine allows, divided by its ranks", .help = "threads of a rank"},
+    [OPT_COMM] = {.name = "--comm", .argument = "KIND", .kind = CLI_CHOICE, .commands = TRAIN | BENCH, .choices = "auto|self|local|mpi",
+        .standard = "auto", .help = "how ranks talk; auto takes shared memory on one machine"},
+    [OPT_TIMEOUT] = {.name = "--timeout", .argument = "SECONDS", .kind = CLI_REAL, .commands = TRAIN | BENCH, .least = 0.1, .most = 1e6,
+        .standard = "60", .help = "a rank without progress for longer ends the run"},
+    [OPT_BACKEND] = {.name = "--backend", .argument = "NAME", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE, .choices = "cpu|ref",
+        .standard = "cpu", .help = "cpu, or ref: the same arithmetic in plain C, slow"},
+    [OPT_STAGE] = {.name = "--stage", .argument = "0..3", .kind = CLI_INTEGER, .commands = TRAIN | PLAN, .least = 0, .most = 3,
+        .standard_text = "the configuration's", .help = "what is divided among ranks: 1 optimizer, 2 and gradients, 3 and parameters"},
+    [OPT_MICRO_BATCH] = {.name = "--micro-batch", .argument = "B", .kind = CLI_INTEGER, .commands = TRAIN | PLAN, .least = 1, .most = 1048576,
+        .standard_text = "by the model's size", .help = "samples a rank computes at once"},
+    [OPT_ACCUMULATION] = {.name = "--accumulation", .argument = "K", .kind = CLI_INTEGER, .commands = TRAIN | PLAN, .least = 1, .most = 1048576,
+        .standard_text = "1", .help = "micro-batches a rank and step"},
+    [OPT_SEQ] = {.name = "--seq", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | PLAN, .least = 1, .most = 1048576,
+        .standard_text = "the model's context", .help = "tokens of a window"},
+    [OPT_STEPS] = {.name = "--steps", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 1, .most = 1e12,
+        .standard_text = "a few passes over the text", .help = "updates to make"},
+    [OPT_EPOCHS] = {.name = "--epochs", .argument = "E", .kind = CLI_REAL, .commands = TRAIN, .least = 1e-6, .most = 1e6,
+        .help = "passes over the text, instead of --steps"},
+    [OPT_LR] = {.name = "--lr", .argument = "X", .kind = CLI_REAL, .commands = TRAIN, .least = 1e-12, .most = 1e3,
+        .standard_text = "by the model's size", .help = "highest learning rate"},
+    [OPT_SEED] = {.name = "--seed", .argument = "S", .kind = CLI_INTEGER, .commands = TRAIN | GENERATE, .least = 0, .most = INT64_SAFE,
+        .standard_text = "1337", .help = "of weights, order of the data and dropout; of sampling"},
+    [OPT_EVAL_EVERY] = {.name = "--eval-every", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 0, .most = 1e12,
+        .standard_text = "ten times a run", .help = "steps between evaluations; 0: never"},
+    [OPT_SAMPLE_EVERY] = {.name = "--sample-every", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 0, .most = 1e12,
+        .standard = "0", .help = "steps between samples of text; 0: never"},
+    [OPT_DRY_RUN] = {.name = "--dry-run", .kind = CLI_FLAG, .commands = TRAIN, .help = "configuration, plan and one step; nothing is kept"},
+    [OPT_STRICT] = {.name = "--strict", .kind = CLI_FLAG, .commands = TRAIN, .help = "a flag that contradicts the file is an error"},
+    [OPT_QUIET] = {.name = "--quiet", .kind = CLI_FLAG, .commands = TRAIN, .help = "print nothing but errors"},
+    [OPT_OVERWRITE] = {.name = "--overwrite", .kind = CLI_FLAG, .commands = TRAIN, .help = "replace the run that --out already holds"},
+    [OPT_PROMPT] = {.name = "--prompt", .argument = "TEXT", .kind = CLI_TEXT, .commands = GENERATE,
+        .standard_text = "a new line", .help = "what the text begins with"},
+    [OPT_TOKENS] = {.name = "--tokens", .argument = "N", .kind = CLI_INTEGER, .commands = GENERATE, .least = 1, .most = 1e9,
+        .standard = "200", .help = "tokens to generate"},
+    [OPT_TEMPERATURE] = {.name = "--temperature", .argument = "X", .kind = CLI_REAL, .commands = GENERATE, .least = 0, .most = 100,
+        .standard = "0.8", .help = "0 takes the likeliest token"},
+    [OPT_TOP_K] = {.name = "--top-k", .argument = "K", .kind = CLI_INTEGER, .commands = GENERATE, .least = 0, .most = INT_MOST,
+        .standard = "0", .help = "only the K likeliest tokens; 0: all"},
+    [OPT_TOP_P] = {.name = "--top-p", .argument = "P", .kind = CLI_REAL, .commands = GENERATE, .least = 1e-6, .most = 1,
+        .standard = "1", .help = "only the likeliest tokens that together have probability P"},
+    [OPT_MEMORY] = {.name = "--memory", .argument = "BYTES", .kind = CLI_BYTES, .commands = PLAN, .least = 1, .most = INT64_SAFE,
+        .help = "what a rank may hold (24GB, 512MiB); without --ranks: what do I need?"},
+    [OPT_JSON] = {.name = "--json", .kind = CLI_FLAG, .commands = PLAN, .help = "the same as JSON"},
+    [OPT_SECONDS] = {.name = "--seconds", .argument = "X", .kind = CLI_REAL, .commands = BENCH, .least = 0.001, .most = 60,
+        .standard = "0.2", .help = "time for each figure, about"},
+    [OPT_HELP] = {.name = "--help", .kind = CLI_FLAG, .commands = EVERY, .help = "this text"},
+};
+
+const cli_command cli_commands[CLI_COMMANDS] = {
+    [CLI_TRAIN] = {.name = "train", .usage = "--new SPEC | --model DIR  --data FILE...  --out DIR  [OPTION...]", .run = cli_train,
+        .purpose = "train a model on text with ZeRO stages 0 to 3",
+        .detail = "DIR of --out gets metrics.jsonl (one object a step), config.json as resolved, model/ (the last weights, which "
+                  "Hugging Face's transformers opens) and, where text is held out, best/. Under mpirun or srun --ranks is not needed."},
+    [CLI_RUN] = {.name = "run", .usage = "--ranks N PROGRAM [ARG...]", .runs_program = true, .run = cli_run,
+        .purpose = "start a program of your own on N ranks of this machine",
+        .detail = "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its environment; zero_comm_open reads them. "
+                  "If one rank fails, the others are ended."},
+    [CLI_EVAL] = {.name = "eval", .usage = "--model DIR --data FILE [--seq T]", .run = cli_eval,
+        .purpose = "mean cross-entropy of a text",
+        .detail = "Windows start at i*T, i < floor((n-1)/T); targets are shifted by one, the tail is dropped. Standard output: a line "
+                  "`loss X` (nats), then perplexity and bits_per_byte."},
+    [CLI_GENERATE] = {.name = "generate", .usage = "--model DIR [--prompt TEXT] [OPTION...]", .run = cli_generate,
+        .purpose = "text sampled from a model"},
+    [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
+        .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
+        .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},
+    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm [OPTION...]", .choices = "comm|gemm", .run = cli_bench,
+        .purpose = "what communication and matrix products reach on this machine"},
+    [CLI_DOCTOR] = {.name = "doctor", .usage = "", .run = cli_doctor, .purpose = "what this machine is, and what it lacks"},
+};

@@ -1,0 +1,32 @@
+// The row of an option, for parsing (options.c) and for showing (help.c).
+#ifndef CLI_OPTION_TABLE_H
+#define CLI_OPTION_TABLE_H
+
+#include "options.h"
+
+typedef enum cli_kind {
+    CLI_FLAG,
+    CLI_TEXT,
+    CLI_TEXTS,   // one or more values
+    CLI_CHOICE,  // one of `choices`
+    CLI_INTEGER,
+    CLI_REAL,
+    CLI_COUNT,   // 7.5e9, 124M
+    CLI_BYTES,   // 24GB, 512MiB
+} cli_kind;
+
+typedef struct cli_option {
+    const char *name;      // "--stage"
+    const char *argument;  // "N", as help shows it; NULL: a flag
+    cli_kind kind;
+    unsigned commands;     // bit 1 << cli_command_id
+    const char *choices;   // "auto|self|local|mpi"
+    double least, most;    // of numbers
+    const char *standard;  // the value where it is not given, as one would write it; NULL: none
+    const char *standard_text; // the default in words, where it is not a plain value
+    const char *help;
+} cli_option;
+
+extern const cli_option cli_options[CLI_OPTIONS];
+
+#endif

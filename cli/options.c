@@ -1,0 +1,286 @@
+// Parses the command line by the table in option_table.c. Invariant: a value that arrives in cli_arguments has the form and
+// the range that its row allows. Called by main.c once.
+#include "option_table.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static zero_status refuse(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3);
+
+static zero_status refuse(zero_error *error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    return error->status = ZERO_ERR_USAGE;
+}
+
+// Edits (insert, delete, replace) that turn a into b; names are short, longer ones count as far away.
+static int edit_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 40 };
+    size_t n = strlen(a), m = strlen(b);
+    if (n > LONGEST || m > LONGEST)
+        return LONGEST;
+    int row[LONGEST + 1];
+    for (size_t j = 0; j <= m; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int replace = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            int edit = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+            row[j] = replace < edit ? replace : edit;
+        }
+    }
+    return row[m];
+}
+
+// Keeps `candidate` where it is nearer to `name` than what was found before.
+static void consider(const char *name, const char *candidate, int *best, const char **nearest)
+{
+    int distance = edit_distance(name, candidate);
+    if (distance < *best) {
+        *best = distance;
+        *nearest = candidate;
+    }
+}
+
+static int furthest(const char *name)
+{
+    return (int)strlen(name) / 3 + 2;
+}
+
+const cli_command *cli_find_command(const char *name)
+{
+    for (int i = 0; i < CLI_COMMANDS; i++)
+        if (strcmp(name, cli_commands[i].name) == 0)
+            return &cli_commands[i];
+    return NULL;
+}
+
+const char *cli_nearest_command(const char *name)
+{
+    const char *nearest = NULL;
+    int best = furthest(name);
+    for (int i = 0; i < CLI_COMMANDS; i++)
+        consider(name, cli_commands[i].name, &best, &nearest);
+    return nearest;
+}
+
+static bool belongs(const cli_option *option, const cli_command *command)
+{
+    return option->commands >> (command - cli_commands) & 1;
+}
+
+// The option called name[0..length), whatever command it belongs to; -1: none.
+static int find_option(const char *name, size_t length)
+{
+    for (int i = 0; i < CLI_OPTIONS; i++)
+        if (strlen(cli_options[i].name) == length && strncmp(name, cli_options[i].name, length) == 0)
+            return i;
+    return -1;
+}
+
+static zero_status refuse_unknown(const cli_command *command, const char *name, zero_error *error)
+{
+    const char *nearest = NULL;
+    int best = furthest(name);
+    for (int i = 0; i < CLI_OPTIONS; i++)
+        if (belongs(&cli_options[i], command))
+            consider(name, cli_options[i].name, &best, &nearest);
+    if (nearest)
+        return refuse(error, "unknown option %s; did you mean %s? (zero %s --help lists all)", name, nearest, command->name);
+    return refuse(error, "unknown option %s (zero %s --help lists all)", name, command->name);
+}
+
+static zero_status check_choice(const char *name, const char *choices, const char *value, zero_error *error)
+{
+    size_t length = strlen(value);
+    for (const char *at = choices; length; at++) {
+        size_t width = strcspn(at, "|");
+        if (width == length && strncmp(at, value, length) == 0)
+            return ZERO_OK;
+        at += width;
+        if (!*at)
+            break;
+    }
+    return refuse(error, "%s %s: it must be one of %s", name, value, choices);
+}
+
+// What a suffix multiplies by; 0: unknown. Counts: K, M, B (or G), T of 1000; bytes: kB.. of 1000, KiB.. and K.. of 1024.
+static double suffix_factor(const char *suffix, bool bytes)
+{
+    if (!*suffix || (bytes && strcmp(suffix, "B") == 0))
+        return 1;
+    const char *letters = bytes ? "KMGTP" : "KMBT";
+    char first = (char)toupper((unsigned char)*suffix);
+    const char *at = strchr(letters, !bytes && first == 'G' ? 'B' : first);
+    if (!at)
+        return 0;
+    int power = (int)(at - letters) + 1;
+    if (!bytes)
+        return suffix[1] ? 0 : pow(1000, power);
+    if (strcmp(suffix + 1, "B") == 0)
+        return pow(1000, power);
+    return !suffix[1] || strcmp(suffix + 1, "iB") == 0 ? pow(1024, power) : 0;
+}
+
+static zero_status check_integer(const cli_option *row, const char *value, int64_t *out, zero_error *error)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    if (end == value || *end || isspace((unsigned char)*value))
+        return refuse(error, "%s %s: it must be a whole number", row->name, value);
+    if (errno == ERANGE || (double)number < row->least || (double)number > row->most)
+        return refuse(error, "%s %s: it must be from %.0f to %.0f", row->name, value, row->least, row->most);
+    *out = number;
+    return ZERO_OK;
+}
+
+static zero_status check_real(const cli_option *row, const char *value, double *out, zero_error *error)
+{
+    char *end;
+    errno = 0;
+    double number = strtod(value, &end);
+    double factor = row->kind == CLI_REAL ? !*end : suffix_factor(end, row->kind == CLI_BYTES);
+    if (end == value || factor == 0 || isspace((unsigned char)*value) || !isfinite(number))
+        return refuse(error, "%s %s: it must be a number%s", row->name, value,
+                      row->kind == CLI_BYTES ? " of bytes, such as 24GB or 512MiB" : row->kind == CLI_COUNT ? ", such as 7.5e9 or 124M" : "");
+    if (number * factor < row->least || number * factor > row->most)
+        return refuse(error, "%s %s: it must be from %g to %g", row->name, value, row->least, row->most);
+    *out = number * factor;
+    return ZERO_OK;
+}
+
+static zero_status check_value(int id, const char *value, cli_arguments *out, zero_error *error)
+{
+    const cli_option *row = &cli_options[id];
+    out->text[id] = value;
+    zero_status status = ZERO_OK;
+    switch (row->kind) {
+    case CLI_FLAG:
+        break;
+    case CLI_TEXT:
+    case CLI_TEXTS:
+        if (!*value && id != OPT_PROMPT)
+            status = refuse(error, "%s: its value is empty", row->name);
+        break;
+    case CLI_CHOICE:
+        status = check_choice(row->name, row->choices, value, error);
+        break;
+    case CLI_INTEGER:
+        status = check_integer(row, value, &out->integer[id], error);
+        break;
+    case CLI_REAL:
+    case CLI_COUNT:
+    case CLI_BYTES:
+        status = check_real(row, value, &out->real[id], error);
+        out->integer[id] = status == ZERO_OK ? (int64_t)out->real[id] : 0;
+    }
+    return status;
+}
+
+static bool is_option(const char *argument)
+{
+    return strncmp(argument, "--", 2) == 0 || strcmp(argument, "-h") == 0;
+}
+
+// --data takes every argument up to the next option.
+static int take_values(int argc, char *const *argv, int at, cli_arguments *out)
+{
+    while (at < argc && !is_option(argv[at]))
+        out->data[out->data_count++] = argv[at++];
+    return at;
+}
+
+// argv[*at] is an option: takes it and its value.
+static zero_status take_option(int argc, char *const *argv, int *at, cli_arguments *out, zero_error *error)
+{
+    const char *written = strcmp(argv[*at], "-h") == 0 ? "--help" : argv[*at];
+    size_t length = strcspn(written, "=");
+    int id = find_option(written, length);
+    if (id < 0)
+        return refuse_unknown(out->command, written, error);
+    const cli_option *row = &cli_options[id];
+    if (!belongs(row, out->command))
+        return refuse(error, "%s is no option of zero %s", row->name, out->command->name);
+    if (out->given[id] && row->kind != CLI_TEXTS)
+        return refuse(error, "%s is given twice", row->name);
+    out->given[id] = true;
+    const char *value = written[length] ? written + length + 1 : NULL;
+    *at += 1;
+    if (row->kind == CLI_FLAG)
+        return value ? refuse(error, "%s takes no value", row->name) : ZERO_OK;
+    if (row->kind == CLI_TEXTS && !value) {
+        int first = *at;
+        *at = take_values(argc, argv, *at, out);
+        return *at > first ? ZERO_OK : refuse(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
+    }
+    if (!value) {
+        if (*at >= argc || (is_option(argv[*at]) && id != OPT_PROMPT))
+            return refuse(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
+        value = argv[(*at)++];
+    }
+    if (row->kind == CLI_TEXTS)
+        out->data[out->data_count++] = value;
+    return check_value(id, value, out, error);
+}
+
+static zero_status take_operand(const char *word, cli_arguments *out, zero_error *error)
+{
+    const cli_command *command = out->command;
+    if (!command->choices)
+        return refuse(error, "unexpected argument %s (usage: zero %s %s)", word, command->name, command->usage);
+    if (out->operand)
+        return refuse(error, "unexpected argument %s after %s", word, out->operand);
+    out->operand = word;
+    return check_choice(command->name, command->choices, word, error);
+}
+
+static zero_status set_defaults(cli_arguments *out, zero_error *error)
+{
+    for (int id = 0; id < CLI_OPTIONS; id++) {
+        if (!cli_options[id].standard)
+            continue;
+        zero_status status = check_value(id, cli_options[id].standard, out, error);
+        if (status != ZERO_OK)
+            return status;
+    }
+    return ZERO_OK;
+}
+
+zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out, zero_error *error)
+{
+    *out = (cli_arguments){.command = command, .argv = argv};
+    out->data = calloc((size_t)argc + 1, sizeof *out->data);
+    if (!out->data) {
+        refuse(error, "no memory for %d arguments", argc);
+        return error->status = ZERO_ERR_MEMORY;
+    }
+    zero_status status = set_defaults(out, error);
+    int at = 2;
+    while (at < argc && status == ZERO_OK) {
+        bool separator = strcmp(argv[at], "--") == 0 && command->runs_program;
+        if (command->runs_program && (separator || !is_option(argv[at]))) {
+            out->program = argv + at + separator;
+            break;
+        }
+        status = is_option(argv[at]) ? take_option(argc, argv, &at, out, error) : take_operand(argv[at++], out, error);
+    }
+    return status;
+}
+
+void cli_arguments_free(cli_arguments *arguments)
+{
+    free(arguments->data);
+    arguments->data = NULL;
+}

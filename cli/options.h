@@ -1,0 +1,72 @@
+// The options of the program: ONE table of rows drives parsing, checking, --help and the man page.
+//
+// A row names an option, its argument, the subcommands it belongs to, its default and its help; options.c refuses what
+// no row allows, naming the nearest. Values are checked for form and range here, so that a subcommand reads numbers.
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <zero/zero.h>
+
+typedef enum cli_command_id {
+    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
+} cli_command_id;
+
+typedef enum cli_option_id {
+    OPT_NEW, OPT_MODEL, OPT_PARAMS, OPT_DATA, OPT_VAL, OPT_TOKENIZER, OPT_OUT, OPT_CONFIG,
+    OPT_RANKS, OPT_THREADS, OPT_COMM, OPT_TIMEOUT, OPT_BACKEND,
+    OPT_STAGE, OPT_MICRO_BATCH, OPT_ACCUMULATION, OPT_SEQ, OPT_STEPS, OPT_EPOCHS, OPT_LR, OPT_SEED,
+    OPT_EVAL_EVERY, OPT_SAMPLE_EVERY, OPT_DRY_RUN, OPT_STRICT, OPT_QUIET, OPT_OVERWRITE,
+    OPT_PROMPT, OPT_TOKENS, OPT_TEMPERATURE, OPT_TOP_K, OPT_TOP_P,
+    OPT_MEMORY, OPT_JSON, OPT_SECONDS, OPT_HELP, CLI_OPTIONS
+} cli_option_id;
+
+struct cli_arguments;
+
+typedef struct cli_command {
+    const char *name;
+    const char *usage;    // what follows the name
+    const char *purpose;  // one line
+    const char *detail;   // a paragraph for --help and the man page; may be NULL
+    const char *choices;  // of the one operand, separated by '|'; NULL: none
+    bool runs_program;    // what follows the options is a program and its arguments
+    int (*run)(const struct cli_arguments *arguments);
+} cli_command;
+
+typedef struct cli_arguments {
+    const cli_command *command;
+    bool given[CLI_OPTIONS];
+    const char *text[CLI_OPTIONS];   // as written, or the default
+    int64_t integer[CLI_OPTIONS];    // of integers and sizes
+    double real[CLI_OPTIONS];        // of reals and counts
+    const char **data;               // (data_count) the values of --data
+    int data_count;
+    const char *operand;             // "comm" or "gemm"
+    char *const *program;            // NULL-terminated: of `run`
+    char *const *argv;               // the program's own arguments, for starting it again
+} cli_arguments;
+
+extern const cli_command cli_commands[CLI_COMMANDS];
+
+// argv[1] names the command. On failure: one line in `error`. cli_arguments_free afterwards in any case.
+zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out, zero_error *error);
+void cli_arguments_free(cli_arguments *arguments);
+
+const cli_command *cli_find_command(const char *name); // NULL where there is none
+const char *cli_nearest_command(const char *name);     // NULL where none is close
+
+void cli_help(FILE *out);
+void cli_help_command(const cli_command *command, FILE *out);
+void cli_manual(FILE *out); // zero.1
+
+int cli_train(const cli_arguments *arguments);
+int cli_run(const cli_arguments *arguments);
+int cli_eval(const cli_arguments *arguments);
+int cli_generate(const cli_arguments *arguments);
+int cli_plan(const cli_arguments *arguments);
+int cli_bench(const cli_arguments *arguments);
+int cli_doctor(const cli_arguments *arguments);
+
+#endif

@@ -1,0 +1,70 @@
+#define _GNU_SOURCE
+#include "ranks.h"
+
+#include "failure.h"
+#include "signals.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool cli_is_parent(const cli_arguments *a, int *code)
+{
+    zero_error error = {0};
+    int launched = 0;
+    *code = 0;
+    if (zero_launched_ranks(&launched, &error) != ZERO_OK)
+        *code = cli_fail(a->command, &error);
+    else if (a->given[OPT_RANKS] && a->integer[OPT_RANKS] > ZERO_MAX_RANKS)
+        *code = cli_fail_usage(a->command, "--ranks %lld: at most %d", (long long)a->integer[OPT_RANKS], ZERO_MAX_RANKS);
+    else if (strcmp(a->text[OPT_COMM], "self") == 0 && a->integer[OPT_RANKS] > 1)
+        *code = cli_fail_usage(a->command, "--comm self is one rank, --ranks says %lld", (long long)a->integer[OPT_RANKS]);
+    else if (!launched && strcmp(a->text[OPT_COMM], "mpi") == 0 && a->integer[OPT_RANKS] > 1)
+        *code = cli_fail_usage(a->command, "--comm mpi: the ranks of MPI are started by mpirun or srun (mpirun -n %lld zero %s ...)",
+                               (long long)a->integer[OPT_RANKS], a->command->name);
+    return *code == 0 && !launched && a->integer[OPT_RANKS] > 1;
+}
+
+int cli_supervise(const cli_arguments *a)
+{
+    char program[PATH_MAX] = "/proc/self/exe";
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : (ssize_t)strlen(program)] = 0;
+    size_t count = 0;
+    while (a->argv[count])
+        count++;
+    const char **argv = calloc(count + 1, sizeof *argv);
+    zero_error error = {.status = ZERO_ERR_MEMORY, .message = "no memory for the arguments of the ranks"};
+    if (!argv)
+        return cli_fail(a->command, &error);
+    memcpy(argv, a->argv, count * sizeof *argv);
+    argv[0] = program;
+    zero_run_options options = {.struct_size = sizeof options, .ranks = (int)a->integer[OPT_RANKS], .argv = argv, .stop = cli_signals_install()};
+    int code = 0;
+    if (zero_run(&options, &code, &error) != ZERO_OK) {
+        int of_status = cli_fail(a->command, &error);
+        code = code ? code : of_status;
+    }
+    free(argv);
+    return code;
+}
+
+zero_comm *cli_open_comm(const cli_arguments *a, int *code)
+{
+    zero_error error = {0};
+    zero_comm *comm = NULL;
+    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = a->real[OPT_TIMEOUT], .kind = a->text[OPT_COMM]};
+    if (zero_comm_open(&options, &comm, &error) != ZERO_OK) {
+        *code = cli_fail(a->command, &error);
+        return NULL;
+    }
+    if (!a->given[OPT_RANKS] || a->integer[OPT_RANKS] == zero_comm_size(comm))
+        return comm;
+    *code = zero_status_exit_code(ZERO_ERR_USAGE);
+    if (zero_comm_rank(comm) == 0)
+        cli_fail_usage(a->command, "--ranks %lld, but the launcher started %d; --ranks is not needed here", (long long)a->integer[OPT_RANKS],
+                       zero_comm_size(comm));
+    zero_comm_destroy(comm);
+    return NULL;
+}

@@ -1,0 +1,21 @@
+// zero run: starts a program of the user's own on N ranks of this machine.
+#include "failure.h"
+#include "signals.h"
+
+int cli_run(const cli_arguments *a)
+{
+    if (!a->given[OPT_RANKS])
+        return cli_fail_usage(a->command, "how many ranks? usage: zero run %s", a->command->usage);
+    if (!a->program || !a->program[0])
+        return cli_fail_usage(a->command, "no program to start; usage: zero run %s", a->command->usage);
+    if (a->integer[OPT_RANKS] > ZERO_MAX_RANKS)
+        return cli_fail_usage(a->command, "--ranks %lld: at most %d", (long long)a->integer[OPT_RANKS], ZERO_MAX_RANKS);
+    zero_run_options options = {.struct_size = sizeof options, .ranks = (int)a->integer[OPT_RANKS], .argv = (const char *const *)a->program,
+                                .stop = cli_signals_install()};
+    zero_error error = {0};
+    int code = 0;
+    if (zero_run(&options, &code, &error) == ZERO_OK)
+        return code;
+    int of_status = cli_fail(a->command, &error);
+    return code ? code : of_status;
+}

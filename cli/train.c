@@ -1,0 +1,80 @@
+// zero train: either one rank of a training, or the parent that starts its ranks and supervises them.
+#include "console.h"
+#include "failure.h"
+#include "ranks.h"
+#include "signals.h"
+
+enum { MOST_OVERRIDES = 4 };
+
+// What no other code can say in terms of options; 0: nothing is wrong.
+static int check(const cli_arguments *a)
+{
+    if (a->given[OPT_NEW] == a->given[OPT_MODEL])
+        return cli_fail_usage(a->command, "%s: --new SPEC starts from random weights, --model DIR from a model",
+                              a->given[OPT_NEW] ? "both --new and --model are given" : "neither --new nor --model is given");
+    if (!a->data_count)
+        return cli_fail_usage(a->command, "no text: --data FILE names what to train on");
+    if (!a->given[OPT_OUT] && !a->given[OPT_DRY_RUN])
+        return cli_fail_usage(a->command, "no place for the model: --out DIR names one (--dry-run needs none)");
+    if (a->given[OPT_STEPS] && a->given[OPT_EPOCHS])
+        return cli_fail_usage(a->command, "--steps and --epochs are both given; one of them says how long to train");
+    return 0;
+}
+
+static void override(zero_override *list, int *count, const cli_arguments *a, cli_option_id id, const char *key, const char *flag)
+{
+    if (a->given[id])
+        list[(*count)++] = (zero_override){.key = key, .value = a->text[id], .flag = flag};
+}
+
+static zero_train_options options_of(const cli_arguments *a, zero_override *overrides, cli_console *console)
+{
+    int count = 0;
+    override(overrides, &count, a, OPT_STAGE, "zero_optimization.stage", "--stage");
+    override(overrides, &count, a, OPT_MICRO_BATCH, "train_micro_batch_size_per_gpu", "--micro-batch");
+    override(overrides, &count, a, OPT_ACCUMULATION, "gradient_accumulation_steps", "--accumulation");
+    return (zero_train_options){
+        .struct_size = sizeof(zero_train_options),
+        .new_spec = a->text[OPT_NEW], .model_dir = a->text[OPT_MODEL],
+        .data = a->data, .data_count = a->data_count, .val = a->text[OPT_VAL],
+        .tokenizer = a->text[OPT_TOKENIZER], .out_dir = a->text[OPT_OUT], .config_path = a->text[OPT_CONFIG],
+        .overrides = overrides, .override_count = count,
+        .seq = a->integer[OPT_SEQ], .steps = a->integer[OPT_STEPS], .epochs = a->real[OPT_EPOCHS], .lr = a->real[OPT_LR],
+        .seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1,
+        .eval_every = !a->given[OPT_EVAL_EVERY] ? 0 : a->integer[OPT_EVAL_EVERY] ? a->integer[OPT_EVAL_EVERY] : -1,
+        .sample_every = a->integer[OPT_SAMPLE_EVERY], .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND],
+        .dry_run = a->given[OPT_DRY_RUN], .strict = a->given[OPT_STRICT], .overwrite = a->given[OPT_OVERWRITE],
+        .logger = {.write = cli_console_log, .user = console}, .progress = cli_console_progress, .progress_user = console,
+    };
+}
+
+static int train_rank(const cli_arguments *a, zero_comm *comm)
+{
+    const volatile int *stop = zero_comm_size(comm) == 1 && !zero_supervised() ? cli_signals_install() : NULL;
+    cli_console console;
+    cli_console_init(&console, a->given[OPT_QUIET] || zero_comm_rank(comm) > 0, stop);
+    zero_override overrides[MOST_OVERRIDES];
+    zero_train_options options = options_of(a, overrides, &console);
+    zero_error error = {0};
+    zero_status status = zero_train(comm, &options, &error);
+    cli_console_clear(&console);
+    if (status == ZERO_OK)
+        return 0;
+    int code = cli_fail_rank(a->command, comm, &error);
+    return status == ZERO_ERR_CANCELLED && stop && *stop ? 128 + *stop : code;
+}
+
+int cli_train(const cli_arguments *a)
+{
+    int code = check(a);
+    if (code)
+        return code;
+    if (cli_is_parent(a, &code))
+        return cli_supervise(a);
+    zero_comm *comm = code ? NULL : cli_open_comm(a, &code);
+    if (!comm)
+        return code;
+    code = train_rank(a, comm);
+    zero_comm_destroy(comm);
+    return code;
+}

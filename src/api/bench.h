@@ -1,0 +1,26 @@
+// `zero bench`, between the files of bench_*.c.
+#ifndef ZR_API_BENCH_H
+#define ZR_API_BENCH_H
+
+#include "comm/comm.h"
+#include "compute/compute.h"
+#include <zero/tools.h>
+
+typedef struct zr_bench {
+    zero_comm *comm;
+    double seconds; // for each figure, about
+    int threads;
+    void (*write)(void *user, const char *text); // NULL on ranks above 0
+    void *user;
+} zr_bench;
+
+void zr_bench_say(const zr_bench *bench, const char *format, ...) ZERO_PRINTF(2, 3);
+
+// Mean seconds of one call of `work`, the slowest rank's, over about bench->seconds. Collective: all ranks make the same number of calls.
+typedef zero_status (*zr_bench_work)(void *user, zero_error *error);
+zero_status zr_bench_time(const zr_bench *bench, zr_bench_work work, void *user, double *seconds, zero_error *error);
+
+zero_status zr_bench_comm(const zr_bench *bench, zero_error *error); // collective
+zero_status zr_bench_gemm(const zr_bench *bench, zero_error *error); // collective: all ranks at once, figures of one
+
+#endif

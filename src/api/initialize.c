@@ -1,0 +1,108 @@
+// From options to an engine: configuration, queue, machine, plan; engine/ does the rest. Called by users and by the jobs of api/.
+#include "api/initialize.h"
+
+#include "api/agree.h"
+#include "api/defaults.h"
+#include "api/machine.h"
+#include "model/unit.h"
+
+#include <string.h>
+
+zr_settings zr_settings_of(const zr_config *config, bool inference)
+{
+    return (zr_settings){
+        .stage = (int)config->stage,
+        .accumulation = config->accumulation,
+        .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
+        .per_tensor_norms = !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
+        .decay_all = config->optimizer.decay_all,
+        .reduce_bucket = config->reduce_bucket,
+        .inference = inference,
+    };
+}
+
+static zero_status check_options(const zero_options *options, zero_error *error)
+{
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    if (!options->model || !options->comm)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.%s is missing", options->model ? "comm" : "model");
+    if (options->config_path && options->config_text)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: both options.config_path and options.config_text are given");
+    if (options->shape.seq < 1 || options->shape.batch < 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.shape is %lld x %lld; seq must be at least 1, batch 0 (the configuration's) or more",
+                       (long long)options->shape.batch, (long long)options->shape.seq);
+    return zr_model_check(options->model, error);
+}
+
+static zero_status read_config(const zero_options *options, zr_config **out, zero_error *error)
+{
+    if (options->config_path)
+        return zr_config_load(options->config_path, out, error);
+    const char *text = options->config_text;
+    return zr_config_parse(text, text ? strlen(text) : 0, "config_text", out, error);
+}
+
+static zero_status resolve_config(const zero_options *options, zr_config *config, zero_error *error)
+{
+    const zero_logger *logger = options->comm->rank == 0 ? &options->logger : NULL;
+    zr_config_facts facts = {
+        .ranks = options->comm->size,
+        .micro_batch = options->shape.batch,
+        .total_steps = options->total_steps,
+        .warmup_steps = options->total_steps ? zr_default_warmup(options->total_steps) : 0,
+        .lr = zr_default_lr(zr_model_parameters(options->model)),
+    };
+    ZERO_TRY(zr_config_defaults_apply(config, &facts, logger, error));
+    ZERO_TRY(zr_config_resolve(config, &facts, logger, error));
+    if (options->shape.batch && config->micro_batch != options->shape.batch)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.shape.batch is %lld, the configuration's micro-batch %lld",
+                       (long long)options->shape.batch, (long long)config->micro_batch);
+    return ZERO_OK;
+}
+
+static zero_status make_plan(const zero_options *options, const zr_config *config, zr_queue *queue, zr_plan **out, zero_error *error)
+{
+    zr_machine machine;
+    zr_machine_fill(queue, options->comm, &machine);
+    zr_settings settings = zr_settings_of(config, options->inference);
+    zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch : config->micro_batch,
+                        .seq = options->shape.seq, .threads = queue->threads};
+    ZERO_TRY(zr_plan_create(options->model, &shape, &settings, &machine, out, error));
+    return zr_plan_check_memory(*out, &machine, error);
+}
+
+zero_status zr_engine_make(const zero_options *options, zr_config *config, zero_engine **out, zero_error *error)
+{
+    zr_queue *queue = NULL;
+    zr_plan *plan = NULL;
+    *out = NULL;
+    zero_status status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error);
+    if (status == ZERO_OK)
+        status = make_plan(options, config, queue, &plan, error);
+    status = zr_agree(options->comm, status, error);
+    if (status != ZERO_OK) {
+        zr_plan_destroy(plan);
+        zr_queue_close(queue);
+        zr_config_destroy(config);
+        return status;
+    }
+    zr_engine_parts parts = {.plan = plan, .config = config, .queue = queue, .comm = options->comm, .seed = options->seed, .logger = options->logger};
+    return zr_engine_create(&parts, out, error);
+}
+
+zero_status zero_initialize(const zero_options *options, zero_engine **out, zero_error *error)
+{
+    zr_config *config = NULL;
+    *out = NULL;
+    ZERO_TRY(check_options(options, error)); // the same on every rank, or the communicator is missing
+    zero_status status = read_config(options, &config, error);
+    if (status == ZERO_OK)
+        status = resolve_config(options, config, error);
+    status = zr_agree(options->comm, status, error);
+    if (status != ZERO_OK) {
+        zr_config_destroy(config);
+        return status;
+    }
+    return zr_engine_make(options, config, out, error);
+}

@@ -1,0 +1,12 @@
+// What plan/ needs to know of this machine, filled from compute/ and comm/ (contract 5).
+#ifndef ZR_API_MACHINE_H
+#define ZR_API_MACHINE_H
+
+#include "comm/comm.h"
+#include "compute/compute.h"
+#include "plan/machine.h"
+
+// `queue` answers for the scratch of products and outlives *out. comm NULL: one rank that maps.
+void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out);
+
+#endif

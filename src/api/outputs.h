@@ -1,0 +1,27 @@
+// The directory of --out: metrics.jsonl, config.json, model/ and best/. Rank 0 holds its lock for the whole run; nothing is
+// written before everything that can be checked has been, and each file is whole or absent.
+#ifndef ZR_API_OUTPUTS_H
+#define ZR_API_OUTPUTS_H
+
+#include "data/tokenizer.h"
+#include "model/gpt2.h"
+#include "monitor/metrics.h"
+
+typedef struct zr_outputs {
+    const char *directory;
+    int lock;           // -1: not held
+    bool created;       // the directory is ours
+    zr_metrics *metrics;
+} zr_outputs;
+
+// Rank 0, changes nothing: ZERO_ERR_USAGE where a run lies there and may not be replaced, ZERO_ERR_IO where nothing can be written.
+zero_status zr_outputs_check(const char *directory, bool overwrite, zero_error *error);
+// Rank 0: makes and locks the directory, removes what an earlier run left, writes the configuration, opens the metrics.
+zero_status zr_outputs_open(const char *directory, bool overwrite, const char *config_text, zr_outputs *out, zero_error *error);
+// Closes; with `discard` a directory that holds no step of a run is removed again. Zeroed outputs (lock -1) are fine.
+void zr_outputs_close(zr_outputs *outputs, bool discard);
+
+// Rank 0: makes directory/name and writes everything but the weights. *path: where those go; zr_free.
+zero_status zr_outputs_model(const char *directory, const char *name, const zero_gpt2_config *config, const zr_tokenizer *tokenizer, char **path, zero_error *error);
+
+#endif

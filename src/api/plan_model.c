@@ -1,0 +1,202 @@
+// The plan of a model at every stage and several rank counts, by the same functions that plan a run (contract 5).
+#include "api/defaults.h"
+#include "api/initialize.h"
+#include "api/machine.h"
+#include "api/plan_report.h"
+#include "base/file.h"
+#include "layers/layers.h"
+#include "model/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_ROWS = 64, MOST_BATCH = 4096, BYTE_VOCABULARY = 256 };
+
+typedef struct planner {
+    const zero_plan_options *options;
+    zero_gpt2_config shape;
+    zero_model *model;
+    bool assumed_vocabulary;
+    zr_config *config;
+    zr_queue *queue;
+    zr_machine machine;
+    zr_settings settings;
+    int64_t seq;
+} planner;
+
+static zero_status read_shape(planner *p, zero_error *error)
+{
+    const zero_plan_options *options = p->options;
+    bool given = true;
+    if (options->new_spec) {
+        ZERO_TRY(zr_gpt2_parse_spec(options->new_spec, &p->shape, &given, error));
+    } else {
+        size_t length = strlen(options->model);
+        bool file = length > 5 && strcmp(options->model + length - 5, ".json") == 0;
+        char *path = file ? zr_strdup(options->model, error) : zr_sprintf(error, "%s/config.json", options->model);
+        zero_status status = path ? zr_gpt2_config_read(path, &p->shape, error) : ZERO_ERR_MEMORY;
+        zr_free(path);
+        ZERO_TRY(status);
+    }
+    p->assumed_vocabulary = !given;
+    if (!given)
+        p->shape.vocab_size = BYTE_VOCABULARY;
+    p->seq = options->seq ? options->seq : p->shape.n_positions;
+    if (p->seq < 1 || p->seq > p->shape.n_positions)
+        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)p->seq, (long long)p->shape.n_positions);
+    return zr_gpt2_build(&p->shape, &zr_gpt2_unit_ops, &p->model, error);
+}
+
+static zero_status read_config(planner *p, zero_error *error)
+{
+    const zero_plan_options *options = p->options;
+    int64_t parameters = zr_model_parameters(p->model), ranks = ZR_MAX(options->ranks, 1);
+    zr_config_facts facts = {.ranks = (int)ranks, .micro_batch = (zr_default_batch(parameters, p->seq) + ranks - 1) / ranks, .total_steps = 1000,
+                             .warmup_steps = zr_default_warmup(1000), .hidden = p->shape.n_embd, .lr = zr_default_lr(parameters)};
+    if (options->config_path)
+        ZERO_TRY(zr_config_load(options->config_path, &p->config, error));
+    else
+        ZERO_TRY(zr_config_parse(NULL, 0, "defaults", &p->config, error));
+    for (int i = 0; i < options->override_count; i++) {
+        const zero_override *flag = &options->overrides[i];
+        ZERO_TRY(zr_config_override(p->config, flag->key, flag->value, flag->flag, false, &options->logger, error));
+    }
+    ZERO_TRY(zr_config_defaults_apply(p->config, &facts, NULL, error));
+    ZERO_TRY(zr_config_resolve(p->config, &facts, NULL, error));
+    p->settings = zr_settings_of(p->config, false);
+    return ZERO_OK;
+}
+
+static zero_status open_machine(planner *p, zero_error *error)
+{
+    ZERO_TRY(zr_queue_open("cpu", NULL, 1, &p->queue, error));
+    zr_machine_fill(p->queue, NULL, &p->machine);
+    return ZERO_OK;
+}
+
+static zero_status plan_row(const planner *p, int stage, int ranks, int64_t batch, zr_plan_row *row, zero_error *error)
+{
+    zr_settings settings = p->settings;
+    zr_machine machine = p->machine;
+    zero_shape shape = {.batch = batch, .seq = p->seq, .threads = machine.threads};
+    zr_plan *plan = NULL;
+    settings.stage = stage;
+    machine.ranks = ranks;
+    machine.mapped = ranks <= ZERO_MAX_RANKS; // more are not on one machine
+    ZERO_TRY(zr_plan_create(p->model, &shape, &settings, &machine, &plan, error));
+    *row = (zr_plan_row){.stage = stage, .ranks = ranks, .micro_batch = batch, .largest = -1};
+    memcpy(row->bytes, plan->bytes, sizeof row->bytes);
+    zr_plan_destroy(plan);
+    return ZERO_OK;
+}
+
+// Whether a micro-batch of this size fits; a size that cannot even be planned does not.
+static bool fits(const planner *p, int stage, int ranks, int64_t batch)
+{
+    zr_plan_row row;
+    return plan_row(p, stage, ranks, batch, &row, NULL) == ZERO_OK && zr_plan_row_total(&row) <= p->options->memory;
+}
+
+static int64_t largest_batch(const planner *p, int stage, int ranks)
+{
+    int64_t low = 0, high = 1;
+    while (high <= MOST_BATCH && fits(p, stage, ranks, high)) {
+        low = high;
+        high *= 2;
+    }
+    high = ZR_MIN(high, MOST_BATCH + 1);
+    while (high - low > 1) {
+        int64_t middle = (low + high) / 2;
+        if (fits(p, stage, ranks, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static zero_status make_rows(const planner *p, zr_plan_row *rows, int *count, zero_error *error)
+{
+    static const int usual[] = {1, 2, 4, 8, 16, 64};
+    const zero_plan_options *options = p->options;
+    bool asks = options->memory > 0 && !options->ranks;
+    *count = 0;
+    for (int i = 0; i < (options->ranks ? 1 : asks ? ZR_COUNT(usual) : 4); i++) {
+        int ranks = options->ranks ? options->ranks : usual[i];
+        for (int stage = 0; stage <= 3; stage++) {
+            int64_t largest = options->memory > 0 ? largest_batch(p, stage, ranks) : -1;
+            int64_t batch = asks && largest > 0 ? largest : asks ? 1 : p->config->micro_batch;
+            ZERO_TRY(plan_row(p, stage, ranks, batch, &rows[*count], error));
+            rows[(*count)++].largest = largest;
+        }
+    }
+    return ZERO_OK;
+}
+
+// The least that fits: fewest ranks, then the lowest stage; NULL where nothing does.
+static const zr_plan_row *least(const zr_plan_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].largest > 0)
+            return &rows[i];
+    return NULL;
+}
+
+static void append_command(const planner *p, const zr_plan_row *row, zr_buffer *out)
+{
+    const zero_plan_options *options = p->options;
+    zr_buffer_printf(out, "  zero train %s %s --data text.txt --out run", options->new_spec ? "--new" : "--model", options->new_spec ? options->new_spec : options->model);
+    if (options->config_path)
+        zr_buffer_printf(out, " --config %s", options->config_path);
+    if (options->seq)
+        zr_buffer_printf(out, " --seq %lld", (long long)options->seq);
+    zr_buffer_printf(out, " --ranks %d --stage %d --micro-batch %lld\n", row->ranks, row->stage, (long long)row->micro_batch);
+}
+
+static void append_text(const planner *p, const zr_plan_row *rows, int count, zr_buffer *out)
+{
+    const zero_plan_options *options = p->options;
+    char memory[32];
+    zr_buffer_printf(out, "%s: %.3f M parameters%s; fp32, %s; windows of %lld tokens; bytes of one rank, one thread, all ranks on one machine\n\n",
+                     options->new_spec ? options->new_spec : options->model, (double)zr_model_parameters(p->model) / 1e6,
+                     p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "", zr_optimizer_traits_of(p->config->optimizer.kind)->name,
+                     (long long)p->seq);
+    zr_plan_table(rows, count, out);
+    if (options->memory <= 0) {
+        zr_buffer_printf(out, "\nThe plan of the configuration:\n");
+        append_command(p, &rows[ZR_MIN(p->settings.stage, count - 1)], out);
+        return;
+    }
+    zr_bytes_text((double)options->memory, memory);
+    const zr_plan_row *choice = least(rows, count);
+    if (!choice) {
+        zr_buffer_printf(out, "\nNothing of this fits into %s a rank.\n", memory);
+        return;
+    }
+    zr_plan_row command = *choice;
+    command.micro_batch = ZR_MIN(command.micro_batch, command.largest);
+    zr_buffer_printf(out, "\nThe least that fits into %s a rank:\n", memory);
+    append_command(p, &command, out);
+}
+
+zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, zero_error *error)
+{
+    planner p = {.options = options};
+    zr_plan_row rows[MOST_ROWS];
+    int count = 0;
+    zero_status status = read_shape(&p, error);
+    if (status == ZERO_OK)
+        status = read_config(&p, error);
+    if (status == ZERO_OK)
+        status = open_machine(&p, error);
+    if (status == ZERO_OK)
+        status = make_rows(&p, rows, &count, error);
+    if (status == ZERO_OK && options->json)
+        zr_plan_json(rows, count, options->new_spec ? options->new_spec : options->model, "fp32", (double)zr_model_parameters(p.model), out);
+    else if (status == ZERO_OK)
+        append_text(&p, rows, count, out);
+    zr_queue_close(p.queue);
+    zr_config_destroy(p.config);
+    zr_gpt2_free(p.model);
+    return status;
+}

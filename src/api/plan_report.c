@@ -1,0 +1,120 @@
+// zero_plan: which way of planning, and the tables that both write.
+#include "api/plan_report.h"
+
+#include "base/json.h"
+#include "memory/ledger.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int64_t zr_plan_row_total(const zr_plan_row *row)
+{
+    int64_t total = 0;
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        total += row->bytes[c];
+    return total;
+}
+
+void zr_bytes_text(double bytes, char out[static 32])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    int unit = 0;
+    while (bytes >= 999.5 && unit + 1 < ZR_COUNT(units)) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(out, 32, unit == 0 || bytes >= 99.95 ? "%.0f %s" : bytes >= 9.995 ? "%.1f %s" : "%.2f %s", bytes, units[unit]);
+}
+
+static bool used(const zr_plan_row *rows, int count, int category)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].bytes[category])
+            return true;
+    return false;
+}
+
+static void append_heading(const zr_plan_row *rows, int count, zr_buffer *out)
+{
+    zr_buffer_printf(out, "stage  ranks  micro-batch");
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        if (used(rows, count, c))
+            zr_buffer_printf(out, "  %13s", zr_memory_category_name((zero_memory_category)c));
+    zr_buffer_printf(out, "  %10s%s\n", "total", rows[0].largest >= 0 ? "  fits, largest micro-batch" : "");
+}
+
+static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int count, zr_buffer *out)
+{
+    char text[32];
+    zr_buffer_printf(out, "%5d  %5d  ", row->stage, row->ranks);
+    if (row->micro_batch)
+        zr_buffer_printf(out, "%11lld", (long long)row->micro_batch);
+    else
+        zr_buffer_printf(out, "%11s", "-");
+    for (int c = 0; c < ZERO_MEM_COUNT; c++) {
+        if (!used(rows, count, c))
+            continue;
+        zr_bytes_text((double)row->bytes[c], text);
+        zr_buffer_printf(out, "  %13s", text);
+    }
+    zr_bytes_text((double)zr_plan_row_total(row), text);
+    zr_buffer_printf(out, "  %10s", text);
+    if (row->largest > 0 && row->micro_batch)
+        zr_buffer_printf(out, "  %lld", (long long)row->largest);
+    else if (row->largest >= 0)
+        zr_buffer_printf(out, "  %s", row->largest ? "yes" : "no");
+    zr_buffer_printf(out, "\n");
+}
+
+void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out)
+{
+    append_heading(rows, count, out);
+    for (int i = 0; i < count; i++)
+        append_row(&rows[i], rows, count, out);
+}
+
+static void append_json_row(const zr_plan_row *row, zr_buffer *out)
+{
+    zr_buffer_printf(out, "{\"stage\":%d,\"ranks\":%d", row->stage, row->ranks);
+    if (row->micro_batch)
+        zr_buffer_printf(out, ",\"micro_batch\":%lld", (long long)row->micro_batch);
+    zr_buffer_printf(out, ",\"bytes\":{");
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "", zr_memory_category_name((zero_memory_category)c), (long long)row->bytes[c]);
+    zr_buffer_printf(out, "},\"total\":%lld", (long long)zr_plan_row_total(row));
+    if (row->largest >= 0)
+        zr_buffer_printf(out, ",\"fits\":%s", row->largest ? "true" : "false");
+    if (row->largest > 0 && row->micro_batch)
+        zr_buffer_printf(out, ",\"largest_micro_batch\":%lld", (long long)row->largest);
+    zr_buffer_printf(out, "}");
+}
+
+void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy, double parameters, zr_buffer *out)
+{
+    zr_buffer_printf(out, "{\"model\":");
+    zr_json_append_string(out, model, strlen(model));
+    zr_buffer_printf(out, ",\"policy\":");
+    zr_json_append_string(out, policy, strlen(policy));
+    zr_buffer_printf(out, ",\"parameters\":%.0f,\"rows\":[", parameters);
+    for (int i = 0; i < count; i++) {
+        zr_buffer_printf(out, i ? ",\n" : "\n");
+        append_json_row(&rows[i], out);
+    }
+    zr_buffer_printf(out, "]}\n");
+}
+
+zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
+{
+    zr_buffer text = {0};
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    if (!!options->new_spec + !!options->model + (options->parameters > 0) != 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: exactly one of options.new_spec, options.model and options.parameters must be given");
+    zero_status status = options->parameters > 0 ? zr_plan_by_formula(options, &text, error) : zr_plan_by_model(options, &text, error);
+    if (status == ZERO_OK && text.failed)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the plan");
+    if (status == ZERO_OK)
+        write(user, text.data);
+    zr_buffer_free(&text);
+    return status;
+}

@@ -1,0 +1,163 @@
+// zero_run: a program on N ranks of this machine. The memory that they share is made here and handed on by descriptor.
+#define _GNU_SOURCE
+#include "api/run.h"
+
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { VARIABLES = 5, VARIABLE_BYTES = 64 };
+
+static const char *const variables[VARIABLES] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ZR_MEMFD_VARIABLE};
+
+typedef struct rank_environment { // the parent's, with this rank's variables in place of any of the same names
+    char **list;
+    char own[VARIABLES][VARIABLE_BYTES];
+} rank_environment;
+
+static bool is_own(const char *entry)
+{
+    for (int i = 0; i < VARIABLES; i++) {
+        size_t length = strlen(variables[i]);
+        if (strncmp(entry, variables[i], length) == 0 && entry[length] == '=')
+            return true;
+    }
+    return false;
+}
+
+static zero_status make_environment(rank_environment *out, zero_error *error)
+{
+    size_t count = 0, kept = 0;
+    while (environ[count])
+        count++;
+    out->list = zr_alloc((count + VARIABLES + 1) * sizeof *out->list, error);
+    if (!out->list)
+        return ZERO_ERR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        if (!is_own(environ[i]))
+            out->list[kept++] = environ[i];
+    for (int i = 0; i < VARIABLES; i++)
+        out->list[kept++] = out->own[i];
+    return ZERO_OK;
+}
+
+static void set_rank(rank_environment *environment, int rank, int ranks, int memfd)
+{
+    const int values[VARIABLES] = {rank, ranks, rank, ranks, memfd};
+    for (int i = 0; i < VARIABLES; i++)
+        snprintf(environment->own[i], VARIABLE_BYTES, "%s=%d", variables[i], values[i]);
+}
+
+static bool is_program(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
+}
+
+// As a shell would: a name with a slash is a path, any other is looked up in PATH.
+static zero_status find_program(const char *name, char out[static 4096], zero_error *error)
+{
+    if (strchr(name, '/')) {
+        if (is_program(name) && snprintf(out, 4096, "%s", name) < 4096)
+            return ZERO_OK;
+        return zr_fail(error, ZERO_ERR_USAGE, "cannot start %s: it is no program", name);
+    }
+    const char *at = getenv("PATH");
+    for (at = at ? at : "/usr/bin:/bin"; *at; at += strspn(at, ":")) {
+        int length = (int)strcspn(at, ":");
+        if (snprintf(out, 4096, "%.*s/%s", length, at, name) < 4096 && is_program(out))
+            return ZERO_OK;
+        at += length;
+    }
+    return zr_fail(error, ZERO_ERR_USAGE, "cannot start %s: no such program in PATH", name);
+}
+
+typedef struct placement { // (ranks) each
+    zr_child *children;
+    cpu_set_t *masks;
+    bool *bound;
+} placement;
+
+static zero_status start_ranks(const zero_run_options *options, const char *path, zr_local_host *host, placement *place, zero_error *error)
+{
+    rank_environment environment = {0};
+    zero_status status = make_environment(&environment, error);
+    zr_run_bind(options->ranks, place->masks, place->bound);
+    for (int r = 0; r < options->ranks && status == ZERO_OK; r++) {
+        set_rank(&environment, r, options->ranks, host->memfd);
+        zr_spawn spawn = {.path = path, .argv = options->argv, .environment = environment.list, .memfd = host->memfd,
+                          .mask = place->bound[r] ? &place->masks[r] : NULL};
+        status = zr_run_spawn(&spawn, &place->children[r], error);
+    }
+    zr_free(environment.list);
+    return status;
+}
+
+static void kill_started(zr_child *children, int ranks)
+{
+    for (int r = 0; r < ranks; r++) {
+        if (!children[r].pid)
+            continue;
+        kill(children[r].pid, SIGKILL);
+        while (waitpid(children[r].pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        if (children[r].pidfd >= 0)
+            close(children[r].pidfd);
+    }
+}
+
+static zero_status run_on(const zero_run_options *options, const char *path, zr_local_host *host, int *exit_code, zero_error *error)
+{
+    size_t ranks = (size_t)options->ranks;
+    placement place = {.children = zr_alloc(ranks * sizeof *place.children, error), .masks = zr_alloc(ranks * sizeof *place.masks, error),
+                       .bound = zr_alloc(ranks * sizeof *place.bound, error)};
+    zero_status status = ZERO_ERR_MEMORY;
+    if (place.children && place.masks && place.bound) {
+        status = start_ranks(options, path, host, &place, error);
+        if (status != ZERO_OK)
+            kill_started(place.children, options->ranks);
+        else
+            status = zr_run_watch(host, place.children, options->stop, exit_code, error);
+    }
+    zr_free(place.children);
+    zr_free(place.masks);
+    zr_free(place.bound);
+    return status;
+}
+
+zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error *error)
+{
+    char path[4096];
+    zr_local_host host;
+    *exit_code = 0;
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    if (!options->argv || !options->argv[0])
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.argv names no program");
+    ZERO_TRY(find_program(options->argv[0], path, error));
+    ZERO_TRY(zr_local_host_create(options->ranks, &host, error));
+    zero_status status = run_on(options, path, &host, exit_code, error);
+    zr_local_host_destroy(&host);
+    return status;
+}
+
+zero_status zero_launched_ranks(int *ranks, zero_error *error)
+{
+    zr_launch launch;
+    ZERO_TRY(zr_launch_read_process(&launch, error));
+    *ranks = launch.family ? launch.size : 0;
+    return ZERO_OK;
+}
+
+int zero_supervised(void)
+{
+    zr_launch launch;
+    return zr_launch_read_process(&launch, NULL) == ZERO_OK && launch.memfd >= 0;
+}

@@ -1,0 +1,147 @@
+// The supervisor: waits for its children, tells the others when one fails, and ends those that do not end by themselves.
+// Invariant: it returns only when every child is reaped.
+#define _GNU_SOURCE
+#include "api/run.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// After a failure the ranks hear of it from each other and end with a message of their own; then they are asked, then made to.
+static const double ASK_AFTER = 0.7, KILL_AFTER = 1.4, LOOK_EVERY = 0.05; // seconds
+
+typedef struct watch {
+    zr_local_host *host;
+    zr_child *children;
+    struct pollfd *polls;
+    const volatile int *stop;
+    int alive, first; // rank of the first that failed, -1: none
+    int signal;       // that the caller wants the ranks to end with, 0: none
+    double failed_at; // when the end began
+    int sent;         // the strongest signal that was sent to all
+} watch;
+
+static bool ended_badly(int wait_status)
+{
+    return !WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0;
+}
+
+static void wait_a_little(watch *w)
+{
+    int count = 0;
+    for (int r = 0; r < w->host->ranks; r++)
+        if (w->children[r].pid && w->children[r].pidfd >= 0)
+            w->polls[count++] = (struct pollfd){.fd = w->children[r].pidfd, .events = POLLIN};
+    if (count == w->alive)
+        poll(w->polls, (nfds_t)count, (int)(LOOK_EVERY * 1e3));
+    else
+        zr_sleep_seconds(LOOK_EVERY / 5);
+}
+
+static void reap(watch *w)
+{
+    for (int r = 0; r < w->host->ranks; r++) {
+        zr_child *child = &w->children[r];
+        int status;
+        if (!child->pid || waitpid(child->pid, &status, WNOHANG) != child->pid)
+            continue;
+        if (child->pidfd >= 0)
+            close(child->pidfd);
+        *child = (zr_child){.pidfd = -1, .wait_status = status};
+        w->alive--;
+        zr_local_host_note_death(w->host, r, status);
+        if (!ended_badly(status) || w->sent)
+            continue;
+        if (w->first < 0)
+            w->failed_at = zr_clock_seconds();
+        if (w->first < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(w->children[w->first].wait_status)))
+            w->first = r;
+    }
+}
+
+static void send_all(watch *w, int number)
+{
+    for (int r = 0; r < w->host->ranks; r++) {
+        if (w->children[r].pid) {
+            kill(w->children[r].pid, number);
+            kill(w->children[r].pid, SIGCONT); // a stopped rank hears nothing
+        }
+    }
+    w->sent = number;
+}
+
+static void end_the_rest(watch *w)
+{
+    if (w->stop && *w->stop && !w->signal) {
+        w->signal = *w->stop;
+        w->failed_at = zr_clock_seconds();
+        send_all(w, SIGTERM);
+    }
+    if (w->first < 0 && !w->signal)
+        return;
+    double since = zr_clock_seconds() - w->failed_at;
+    if (since > KILL_AFTER && w->sent != SIGKILL)
+        send_all(w, SIGKILL);
+    else if (since > ASK_AFTER && !w->sent)
+        send_all(w, SIGTERM);
+}
+
+// The words of a rank that gave up are the message; without them the first failure is told as the communicator noticed it.
+static const char *own_words(const zr_local_failure *failure)
+{
+    char prefix[96];
+    int length = snprintf(prefix, sizeof prefix, "rank %d gave up at step %lld: ", failure->rank, (long long)failure->step);
+    return strncmp(failure->message, prefix, (size_t)length) == 0 ? failure->message + length : failure->message;
+}
+
+static int code_of(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+// The first failure that anyone noticed decides; a rank's own exit code, where it had one, is handed on.
+static zero_status report(const watch *w, int *exit_code, zero_error *error)
+{
+    zr_local_failure failure;
+    if (w->signal) {
+        *exit_code = 128 + w->signal;
+        return zr_fail(error, ZERO_ERR_CANCELLED, "ended by signal %d (%s)", w->signal, strsignal(w->signal));
+    }
+    if (w->first < 0)
+        return ZERO_OK;
+    if (!zr_local_host_failure(w->host, &failure)) {
+        *exit_code = code_of(w->children[w->first].wait_status);
+        return zr_fail(error, ZERO_ERR_PEER, "rank %d ended with exit code %d", w->first, *exit_code);
+    }
+    int status = w->children[failure.rank].wait_status;
+    bool own = ended_badly(status) && !(WIFSIGNALED(status) && w->sent == WTERMSIG(status) && failure.signal == 0);
+    *exit_code = failure.signal ? 128 + failure.signal : own ? code_of(status) : zero_status_exit_code(failure.status);
+    return zr_fail(error, failure.status, "%s", own_words(&failure));
+}
+
+zero_status zr_run_watch(zr_local_host *host, zr_child *children, const volatile int *stop, int *exit_code, zero_error *error)
+{
+    watch w = {.host = host, .children = children, .stop = stop, .first = -1};
+    w.polls = zr_alloc((size_t)host->ranks * sizeof *w.polls, error);
+    zero_status no_memory = w.polls ? ZERO_OK : ZERO_ERR_MEMORY;
+    for (int r = 0; r < host->ranks; r++)
+        w.alive += children[r].pid != 0;
+    if (no_memory)
+        send_all(&w, SIGKILL);
+    while (w.alive > 0) {
+        if (no_memory)
+            zr_sleep_seconds(LOOK_EVERY);
+        else
+            wait_a_little(&w);
+        reap(&w);
+        end_the_rest(&w);
+    }
+    zr_free(w.polls);
+    return no_memory ? no_memory : report(&w, exit_code, error);
+}

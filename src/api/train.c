@@ -1,0 +1,112 @@
+// zero_train: reads like a training is described. Each phase that is not collective ends in an agreement of all ranks, so
+// that no rank is left behind; a failure in a collective one ends the others through the communicator.
+#include "api/train.h"
+
+#include "api/agree.h"
+#include "api/initialize.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static zero_status check_options(const zero_train_options *options, zero_error *error)
+{
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    if (!options->new_spec == !options->model_dir)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: exactly one of options.new_spec and options.model_dir must be given");
+    if (options->data_count < 1 || !options->data)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.data names no file");
+    if (!options->out_dir && !options->dry_run)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.out_dir is missing");
+    if (options->steps && options->epochs > 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.steps and options.epochs are both given");
+    return ZERO_OK;
+}
+
+// Everything that a rank can find out, and refuse, by itself.
+static zero_status prepare(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    ZERO_TRY(check_options(options, error));
+    if (train->comm->rank == 0 && !options->dry_run)
+        ZERO_TRY(zr_outputs_check(options->out_dir, options->overwrite, error));
+    ZERO_TRY(zr_train_read(train, error));
+    zr_train_describe_model(train);
+    return zr_train_configure(train, error);
+}
+
+static zero_status make_engine(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    ZERO_TRY(zr_threads_choose(train->comm, options->threads, &train->threads, error));
+    zero_options engine = {.struct_size = sizeof engine, .model = train->model, .comm = train->comm,
+                           .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
+                           .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .logger = train->logger};
+    zr_config *config = train->config;
+    train->config = NULL;
+    ZERO_TRY(zr_engine_make(&engine, config, &train->engine, error));
+    if (options->model_dir)
+        ZERO_TRY(zero_load_weights(train->engine, options->model_dir, error));
+    zr_train_describe_run(train);
+    return ZERO_OK;
+}
+
+static zero_status open_outputs(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    zero_status status = ZERO_OK;
+    if (train->comm->rank == 0 && !options->dry_run)
+        status = zr_outputs_open(options->out_dir, options->overwrite, train->config_text, &train->outputs, error);
+    return zr_agree(train->comm, status, error);
+}
+
+static zero_status finish(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    char text[2048] = "dry run: one step was made, nothing is kept";
+    int at = 0;
+    if (!options->dry_run) {
+        ZERO_TRY(zr_train_save_model(train, "model", error));
+        at = snprintf(text, sizeof text, "model    %s/model", options->out_dir);
+    }
+    if (isfinite(train->last_eval) && at > 0 && at < (int)sizeof text)
+        at += snprintf(text + at, sizeof text - (size_t)at, ", val loss %.6f", train->last_eval);
+    if (isfinite(train->best) && at > 0 && at < (int)sizeof text)
+        snprintf(text + at, sizeof text - (size_t)at, "; the best of the run, val loss %.6f: %s/best", train->best, options->out_dir);
+    zero_event end = {.kind = ZERO_EVENT_END, .step = train->steps, .total_steps = train->steps, .text = text,
+                      .loss = isfinite(train->best) ? train->best : 0};
+    if (train->comm->rank == 0 && options->progress)
+        options->progress(options->progress_user, &end);
+    return ZERO_OK;
+}
+
+static zero_status run(zr_train *train, zero_error *error)
+{
+    ZERO_TRY(make_engine(train, error));
+    ZERO_TRY(open_outputs(train, error));
+    ZERO_TRY(zr_train_loop(train, error));
+    return finish(train, error);
+}
+
+zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_error *error)
+{
+    zero_error local = {0};
+    if (!error)
+        error = &local;
+    zr_train train = {.comm = comm, .options = options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY};
+    if (comm->rank == 0)
+        train.logger = options->logger;
+    zero_status status = zr_agree(comm, prepare(&train, error), error);
+    if (status == ZERO_OK) {
+        status = run(&train, error);
+        if (status != ZERO_OK && status != ZERO_ERR_CANCELLED)
+            zero_comm_abort(comm, error->message);
+    }
+    zr_outputs_close(&train.outputs, false);
+    zero_destroy(train.engine);
+    zr_config_destroy(train.config);
+    zr_free(train.config_text);
+    zr_train_release_data(&train);
+    return status;
+}

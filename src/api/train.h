@@ -1,0 +1,50 @@
+// One training, between the files of train*.c. The order is that of train.c:
+//
+//   read (text, tokenizer, model) -> configure -> engine -> outputs -> loop -> save
+#ifndef ZR_API_TRAIN_H
+#define ZR_API_TRAIN_H
+
+#include "api/outputs.h"
+#include "api/threads.h"
+#include "config/config.h"
+#include "data/dataset.h"
+#include <zero/tools.h>
+
+typedef struct zr_train {
+    zero_comm *comm;
+    const zero_train_options *options;
+    zero_logger logger;         // silent on ranks above 0
+    // what is trained, on what
+    zr_text text, val_text;     // val_text only where --val names a file
+    zr_tokenizer *tokenizer;
+    zero_gpt2_config shape;     // of the model
+    zero_model *model;
+    int64_t parameters;
+    zr_dataset data, val;       // val.tokens NULL: nothing is held out
+    bool val_is_tenth;
+    // how
+    int64_t seq, steps, seed;
+    zr_config *config;          // resolved; the engine's from train_engine on
+    char *config_text;          // the same, as JSON
+    zr_threads threads;
+    zero_engine *engine;
+    zr_outputs outputs;         // rank 0
+    // while it runs
+    double best;                // lowest loss over the held-out text; INFINITY: none yet
+    double last_eval;           // over the whole of it, at the end
+} zr_train;
+
+// train_read.c, not collective
+zero_status zr_train_read(zr_train *train, zero_error *error);
+void zr_train_release_data(zr_train *train);
+// train_configure.c, not collective. Logs what was chosen.
+zero_status zr_train_configure(zr_train *train, zero_error *error);
+// train_start.c: the lines before the first step
+void zr_train_describe_model(const zr_train *train);
+void zr_train_describe_run(const zr_train *train);
+// train_loop.c, collective
+zero_status zr_train_loop(zr_train *train, zero_error *error);
+// train_save.c, collective: writes directory/name; rank 0's failure is everyone's
+zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
+
+#endif

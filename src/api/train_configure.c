@@ -1,0 +1,105 @@
+// The configuration of a training: the file, the flags, and the program's own choices where nobody made one.
+#include "api/defaults.h"
+#include "api/train.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool says(const zr_config *config, const char *key)
+{
+    const zr_setting *setting = zr_config_setting(config, key);
+    return setting && setting->value;
+}
+
+static zero_status override(zr_config *config, const zr_train *train, const char *key, const char *value, const char *flag, const zero_logger *logger, zero_error *error)
+{
+    return zr_config_override(config, key, value, flag, train->options->strict, logger, error);
+}
+
+// --seed and --lr have fields of their own; where the file names an optimizer its rate is replaced, else the default's.
+static zero_status apply_fields(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    char number[40];
+    snprintf(number, sizeof number, "%lld", (long long)(options->seed >= 0 ? options->seed : 1337));
+    if (options->seed >= 0 || !says(config, "libzero.seed"))
+        ZERO_TRY(override(config, train, "libzero.seed", number, options->seed >= 0 ? "--seed" : "default", logger, error));
+    snprintf(number, sizeof number, "%.17g", options->lr);
+    if (options->lr > 0 && says(config, "optimizer.type"))
+        ZERO_TRY(override(config, train, "optimizer.params.lr", number, "--lr", logger, error));
+    return ZERO_OK;
+}
+
+static zr_config_facts facts_of(const zr_train *train, int64_t steps)
+{
+    const zero_train_options *options = train->options;
+    int64_t batch = zr_default_batch(train->parameters, train->seq);
+    double lr = options->model_dir ? zr_default_lr_further(train->parameters) : zr_default_lr(train->parameters);
+    return (zr_config_facts){
+        .ranks = train->comm->size,
+        .micro_batch = (batch + train->comm->size - 1) / train->comm->size,
+        .total_steps = steps,
+        .warmup_steps = zr_default_warmup(steps),
+        .hidden = train->shape.n_embd,
+        .lr = options->lr > 0 ? options->lr : lr,
+    };
+}
+
+static zero_status make_config(const zr_train *train, int64_t steps, const zero_logger *logger, zr_config **out, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    zr_config_facts facts = facts_of(train, steps);
+    zr_config *config = NULL;
+    zero_status status = options->config_path ? zr_config_load(options->config_path, &config, error) : zr_config_parse(NULL, 0, "defaults", &config, error);
+    for (int i = 0; i < options->override_count && status == ZERO_OK; i++) {
+        const zero_override *flag = &options->overrides[i];
+        status = override(config, train, flag->key, flag->value, flag->flag, logger, error);
+    }
+    if (status == ZERO_OK)
+        status = apply_fields(train, config, logger, error);
+    if (status == ZERO_OK)
+        status = zr_config_defaults_apply(config, &facts, logger, error);
+    if (status == ZERO_OK)
+        status = zr_config_resolve(config, &facts, logger, error);
+    if (status == ZERO_OK) {
+        *out = config;
+        return ZERO_OK;
+    }
+    zr_config_destroy(config);
+    return status;
+}
+
+// How long to train follows from the batch, the schedule from how long: so the configuration is resolved once for its batch.
+static zero_status choose_steps(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    zr_config *probe = NULL;
+    ZERO_TRY(make_config(train, ZR_MAX(options->steps, 1), NULL, &probe, error));
+    int64_t per_step = probe->train_batch * train->seq;
+    zr_config_destroy(probe);
+    train->steps = options->steps;
+    if (options->dry_run)
+        train->steps = 1;
+    else if (options->epochs > 0)
+        train->steps = (int64_t)(options->epochs * (double)train->data.count / (double)per_step + 0.5);
+    else if (!train->steps)
+        train->steps = zr_default_steps(train->data.count, per_step);
+    train->steps = ZR_MAX(train->steps, 1);
+    return ZERO_OK;
+}
+
+zero_status zr_train_configure(zr_train *train, zero_error *error)
+{
+    ZERO_TRY(choose_steps(train, error));
+    ZERO_TRY(make_config(train, train->steps, &train->logger, &train->config, error));
+    zr_buffer text = {0};
+    zr_config_write(train->config, &text);
+    train->config_text = text.failed ? NULL : zr_strdup(text.data, error);
+    bool failed = text.failed || !train->config_text;
+    zr_buffer_free(&text);
+    if (failed)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the resolved configuration");
+    train->seed = train->config->seed;
+    train->data.seed = (uint64_t)train->seed;
+    return ZERO_OK;
+}

@@ -1,0 +1,190 @@
+// The steps of a training, with what happens between them: metrics, progress, evaluation, the best model so far.
+#include "api/agree.h"
+#include "api/sampler.h"
+#include "api/train.h"
+#include "api/windows.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+
+#include <math.h>
+
+enum { EVALUATIONS = 10, EVAL_SHARE = 20 }; // of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last one
+
+typedef struct loop {
+    zr_train *train;
+    int64_t micro_batch, eval_every, eval_batches; // eval_batches 0: the whole text
+    int32_t *tokens, *targets;                     // (micro_batch, seq)
+    double previous_loss;
+    double smooth_ms, smooth_weight;               // mean of the last steps' time
+    zero_traffic before;
+} loop;
+
+static zero_status one_step(loop *l, zero_step_info *info, zero_error *error)
+{
+    zr_train *train = l->train;
+    int64_t shape[2] = {l->micro_batch, train->seq}, groups = zero_accumulation(train->engine) * train->comm->size;
+    zero_tensors batch = {.count = 2, .at = {{.data = l->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {shape[0], shape[1]}},
+                                             {.data = l->targets, .dtype = ZERO_I32, .dims = 2, .shape = {shape[0], shape[1]}}}};
+    for (int64_t k = 0; k < zero_accumulation(train->engine); k++) {
+        int64_t step, number;
+        double loss;
+        zero_position(train->engine, &step, &number);
+        zr_dataset_train_batch(&train->data, (step * groups + number) * l->micro_batch, l->micro_batch, l->tokens, l->targets);
+        ZERO_TRY(zero_forward(train->engine, &batch, &loss, error));
+        ZERO_TRY(zero_backward(train->engine, error));
+        ZERO_TRY(zero_step(train->engine, info, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info, zero_error *error)
+{
+    char name[256];
+    ZERO_TRY(zr_engine_find_nonfinite(train->engine, name, sizeof name, error));
+    return zr_fail(error, ZERO_ERR_NONFINITE, "step %lld: the loss is %f; the first that is not finite: %s. A lower learning rate (now %.3g) or gradient_clipping may help",
+                   (long long)info->step, info->loss, name, info->lr);
+}
+
+static int send(const zr_train *train, const zero_event *event)
+{
+    return train->comm->rank == 0 && train->options->progress ? train->options->progress(train->options->progress_user, event) : 0;
+}
+
+static zero_traffic traffic_since(loop *l)
+{
+    zero_traffic now, since;
+    zero_traffic_report(l->train->engine, &now);
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
+        since.calls[op] = now.calls[op] - l->before.calls[op];
+        since.bytes[op] = now.bytes[op] - l->before.bytes[op];
+    }
+    return since;
+}
+
+// Rank 0: the line of metrics.jsonl, and the event; *stop where the caller wants the end.
+static zero_status report_step(loop *l, const zero_step_info *info, double milliseconds, int *stop, zero_error *error)
+{
+    zr_train *train = l->train;
+    int64_t tokens = info->samples * train->seq;
+    l->smooth_weight = 0.95 * l->smooth_weight + 0.05;
+    l->smooth_ms = 0.95 * l->smooth_ms + 0.05 * milliseconds;
+    double mean = l->smooth_ms / l->smooth_weight;
+    zr_metrics_step line = {.step = info->step, .tokens = tokens, .loss = info->loss, .lr = info->lr, .grad_norm = info->grad_norm,
+                            .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / milliseconds, .traffic = traffic_since(l)};
+    zero_memory_report(train->engine, &line.memory);
+    if (train->outputs.metrics)
+        ZERO_TRY(zr_metrics_step_write(train->outputs.metrics, &line, error));
+    zero_event event = {.kind = ZERO_EVENT_STEP, .step = info->step, .total_steps = train->steps, .loss = info->loss, .previous_loss = l->previous_loss,
+                        .lr = info->lr, .grad_norm = info->grad_norm, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / mean,
+                        .seconds_left = (double)(train->steps - info->step) * mean / 1e3, .tokens = tokens};
+    *stop = send(train, &event);
+    return ZERO_OK;
+}
+
+// Which model is best is decided by evaluations that read the same part of the text.
+static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *error)
+{
+    zr_train *train = l->train;
+    zr_windows_result result;
+    ZERO_TRY(zr_windows_loss(train->engine, &train->val, l->micro_batch, batches, &result, error));
+    bool best = batches == l->eval_batches && result.loss < train->best;
+    zero_status status = ZERO_OK;
+    if (train->outputs.metrics)
+        status = zr_metrics_eval_write(train->outputs.metrics, step, result.loss, error);
+    ZERO_TRY(zr_agree(train->comm, status, error));
+    zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->steps, .loss = result.loss, .is_best = best};
+    send(train, &event);
+    train->last_eval = result.loss;
+    if (!best)
+        return ZERO_OK;
+    train->best = result.loss;
+    return train->options->dry_run ? ZERO_OK : zr_train_save_model(train, "best", error);
+}
+
+static zero_status sample(loop *l, int64_t step, zero_error *error)
+{
+    zr_train *train = l->train;
+    zr_buffer text = {0};
+    zr_sampling how = {.temperature = 0.8, .top_p = 1, .seed = (uint64_t)(train->seed + step), .tokens = ZR_MIN(200, 4 * train->shape.n_positions)};
+    ZERO_TRY(zr_sample_text(train->engine, &train->shape, train->tokenizer, &how, &text, error));
+    zero_event event = {.kind = ZERO_EVENT_SAMPLE, .step = step, .total_steps = train->steps, .text = text.data ? text.data : ""};
+    send(train, &event);
+    zr_buffer_free(&text);
+    return ZERO_OK;
+}
+
+// What may come between two steps. The last step is always evaluated.
+static zero_status between_steps(loop *l, int64_t step, zero_error *error)
+{
+    const zero_train_options *options = l->train->options;
+    bool last = step == l->train->steps;
+    if (l->eval_every > 0 && (last || step % l->eval_every == 0))
+        ZERO_TRY(evaluate(l, step, l->eval_batches, error));
+    if (options->sample_every > 0 && step % options->sample_every == 0)
+        ZERO_TRY(sample(l, step, error));
+    return ZERO_OK;
+}
+
+static zero_status run_step(loop *l, zero_error *error)
+{
+    zr_train *train = l->train;
+    zero_step_info info = {0};
+    double begin = zr_clock_seconds();
+    zero_traffic_report(train->engine, &l->before);
+    ZERO_TRY(one_step(l, &info, error));
+    double milliseconds = (zr_clock_seconds() - begin) * 1e3;
+    if (!isfinite(info.loss))
+        return refuse_nonfinite(train, &info, error);
+    if (info.skipped)
+        zr_log(&train->logger, ZERO_LOG_WARNING, "step %lld: the norm of the gradient is not finite; this update is skipped", (long long)info.step);
+    int stop = 0;
+    zero_status status = ZERO_OK;
+    if (train->comm->rank == 0)
+        status = report_step(l, &info, milliseconds, &stop, error);
+    int64_t verdict = status != ZERO_OK ? 2 : stop ? 1 : 0;
+    ZERO_TRY(zr_agree_on_largest(train->comm, &verdict, error));
+    if (verdict == 2)
+        return zr_agree(train->comm, status, error);
+    if (verdict == 1)
+        return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->steps);
+    l->previous_loss = info.loss;
+    return between_steps(l, info.step, error);
+}
+
+static void plan_evaluations(loop *l)
+{
+    const zr_train *train = l->train;
+    int64_t asked = train->options->eval_every;
+    if (!train->val.tokens || asked < 0)
+        return;
+    l->eval_every = asked ? asked : ZR_MAX(train->steps / EVALUATIONS, 1);
+    int64_t trained = l->eval_every * zr_engine_config(train->engine)->train_batch;
+    l->eval_batches = ZR_MAX(trained / EVAL_SHARE / l->micro_batch, 1);
+    if (l->eval_batches * l->micro_batch >= zr_dataset_eval_windows(&train->val))
+        l->eval_batches = 0;
+}
+
+static zero_status run_steps(loop *l, zero_error *error)
+{
+    zr_train *train = l->train;
+    zero_event start = {.kind = ZERO_EVENT_START, .total_steps = train->steps, .print_every = zr_engine_config(train->engine)->steps_per_print};
+    send(train, &start);
+    for (int64_t step = 0; step < train->steps; step++)
+        ZERO_TRY(run_step(l, error));
+    if (l->eval_batches > 0) // so far only parts of the held-out text were read
+        return evaluate(l, train->steps, 0, error);
+    return ZERO_OK;
+}
+
+zero_status zr_train_loop(zr_train *train, zero_error *error)
+{
+    loop l = {.train = train, .micro_batch = zr_engine_config(train->engine)->micro_batch};
+    size_t bytes = (size_t)(l.micro_batch * train->seq) * sizeof(int32_t);
+    plan_evaluations(&l);
+    l.tokens = zr_alloc(bytes, error);
+    l.targets = zr_alloc(bytes, error);
+    zero_status status = l.tokens && l.targets ? run_steps(&l, error) : ZERO_ERR_MEMORY;
+    zr_free(l.tokens);
+    zr_free(l.targets);
+    return status;
+}

@@ -1,0 +1,80 @@
+// The lines that a training says of itself before its first step, on rank 0.
+#include "api/train.h"
+#include "base/cpu.h"
+#include "engine/engine.h"
+#include "memory/ledger.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void say(const zr_train *train, const char *format, ...) ZERO_PRINTF(2, 3);
+
+static void say(const zr_train *train, const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    zr_log(&train->logger, ZERO_LOG_INFO, "%s", line);
+}
+
+// The first line: which model, and its vocabulary.
+void zr_train_describe_model(const zr_train *train)
+{
+    const zero_train_options *options = train->options;
+    const zero_gpt2_config *shape = &train->shape;
+    if (options->new_spec)
+        say(train, "model    new random weights, %s; vocabulary %lld (%s)", options->new_spec, (long long)shape->vocab_size, zr_tokenizer_name(train->tokenizer));
+    else
+        say(train, "model    from %s; vocabulary %lld (%s)", options->model_dir, (long long)shape->vocab_size, zr_tokenizer_name(train->tokenizer));
+    say(train, "         %.3f M parameters: %lld layers, %lld heads, width %lld, context %lld", (double)train->parameters / 1e6, (long long)shape->n_layer,
+        (long long)shape->n_head, (long long)shape->n_embd, (long long)shape->n_positions);
+    say(train, "text     %s%s: %lld bytes, %lld tokens to train on", options->data[0], options->data_count > 1 ? " and others" : "",
+        (long long)train->text.length, (long long)train->data.count);
+    if (!train->val.tokens)
+        say(train, "         nothing is held out%s", options->val ? "" : ": a tenth of this text is shorter than a window");
+    else
+        say(train, "         held out: %s, %lld tokens", train->val_is_tenth ? "the last tenth" : options->val, (long long)train->val.count);
+}
+
+static void describe_memory(const zr_train *train)
+{
+    const zr_plan *plan = zr_engine_plan(train->engine);
+    char line[512];
+    int at = 0;
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        if (plan->bytes[c] > 0 && at < (int)sizeof line)
+            at += snprintf(line + at, sizeof line - (size_t)at, "%s %.2f, ", zr_memory_category_name((zero_memory_category)c), (double)plan->bytes[c] / 1e6);
+    say(train, "memory   of a rank, planned, MB: %stotal %.2f", line, (double)zr_plan_total_bytes(plan) / 1e6);
+}
+
+static void describe_rate(const zr_train *train, const zr_config *config)
+{
+    const zr_schedule *schedule = &config->schedule;
+    double first = zr_schedule_lr(schedule, 0), last = zr_schedule_lr(schedule, train->steps - 1), most = first;
+    for (int64_t n = 1; n < ZR_MIN(train->steps, 100000); n++) {
+        double lr = zr_schedule_lr(schedule, n);
+        most = lr > most ? lr : most;
+    }
+    say(train, "update   %s, %s: lr %.3g, at most %.3g, last %.3g; decay %g%s; clipping %g", zr_optimizer_traits_of(config->optimizer.kind)->name,
+        zr_schedule_name(schedule->kind), first, most, last, config->optimizer.weight_decay,
+        config->optimizer.decay_all ? "" : " on matrices only", config->clipping);
+}
+
+void zr_train_describe_run(const zr_train *train)
+{
+    const zr_config *config = zr_engine_config(train->engine);
+    const zr_queue *queue = zr_engine_queue(train->engine);
+    int64_t tokens = config->train_batch * train->seq;
+    say(train, "ranks    %d (%s), %d thread%s each (%s)", train->comm->size, zero_comm_name(train->comm), train->threads.count,
+        train->threads.count == 1 ? "" : "s", train->threads.reason);
+    say(train, "compute  backend %s, %s", queue->backend->name, queue->backend->path());
+    say(train, "ZeRO     stage %lld; batch %lld = %lld micro-batch x %lld accumulation x %d ranks; %lld tokens a step", (long long)config->stage,
+        (long long)config->train_batch, (long long)config->micro_batch, (long long)config->accumulation, train->comm->size, (long long)tokens);
+    describe_rate(train, config);
+    describe_memory(train);
+    say(train, "length   %lld steps, %.2f passes over the text; seed %lld", (long long)train->steps,
+        (double)(train->steps * tokens) / (double)train->data.count, (long long)train->seed);
+}

@@ -1,0 +1,60 @@
+#include "api/windows.h"
+
+#include "base/exact.h"
+#include "engine/engine.h"
+
+typedef struct reader {
+    zero_engine *engine;
+    const zr_dataset *dataset;
+    int64_t batch, batches, used; // windows of a batch; batches of the text; of those, read
+    int32_t *tokens, *targets;    // (batch, seq)
+    zr_exact sum;                 // of mean loss x windows
+    int64_t windows;
+} reader;
+
+// The n-th of the batches that are read: evenly spread over all of them.
+static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *error)
+{
+    int64_t seq = r->dataset->seq, first = n * r->batches / r->used * r->batch;
+    int64_t count = ZR_MIN(r->batch, zr_dataset_eval_windows(r->dataset) - first);
+    zr_dataset_eval_batch(r->dataset, first, count, r->tokens, r->targets);
+    zero_tensors input = {.count = 2, .at = {{.data = r->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {count, seq}},
+                                             {.data = r->targets, .dtype = ZERO_I32, .dims = 2, .shape = {count, seq}}}};
+    double loss;
+    ZERO_TRY(zero_evaluate(r->engine, &input, &loss, error));
+    if (counts) {
+        zr_exact_add(&r->sum, loss * (double)count);
+        r->windows += count;
+    }
+    return ZERO_OK;
+}
+
+// A rank that has no batch left takes part with one that does not count: evaluating is collective.
+static zero_status read_all(reader *r, zero_error *error)
+{
+    const zero_comm *comm = zr_engine_comm(r->engine);
+    for (int64_t round = 0; round * comm->size < r->used; round++) {
+        int64_t n = round * comm->size + comm->rank;
+        ZERO_TRY(read_batch(r, n < r->used ? n : 0, n < r->used, error));
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch, int64_t most, zr_windows_result *out, zero_error *error)
+{
+    zero_comm *comm = zr_engine_comm(engine);
+    int64_t windows = zr_dataset_eval_windows(dataset), batches = (windows + batch - 1) / batch;
+    reader r = {.engine = engine, .dataset = dataset, .batch = batch, .batches = batches, .used = most > 0 ? ZR_MIN(most, batches) : batches};
+    size_t bytes = (size_t)(batch * dataset->seq) * sizeof(int32_t);
+    zr_exact_zero(&r.sum);
+    r.tokens = zr_alloc(bytes, error);
+    r.targets = zr_alloc(bytes, error);
+    zero_status status = r.tokens && r.targets ? read_all(&r, error) : ZERO_ERR_MEMORY;
+    zr_free(r.tokens);
+    zr_free(r.targets);
+    ZERO_TRY(status);
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r.sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r.windows, 1, ZERO_I64, ZR_SUM, error));
+    *out = (zr_windows_result){.loss = zr_exact_value(&r.sum) / (double)r.windows, .windows = r.windows};
+    return ZERO_OK;
+}
