@@ -1,9 +1,9 @@
 // The plan of a model at every stage and several rank counts, by the same functions that plan a run (contract 5).
+#include "api/config_text.h"
 #include "api/defaults.h"
 #include "api/initialize.h"
 #include "api/machine.h"
 #include "api/plan_report.h"
-#include "base/file.h"
 #include "layers/layers.h"
 #include "model/unit.h"
 
@@ -53,10 +53,12 @@ static zero_status read_config(planner *p, zero_error *error)
     int64_t parameters = zr_model_parameters(p->model), ranks = ZR_MAX(options->ranks, 1);
     zr_config_facts facts = {.ranks = (int)ranks, .micro_batch = (zr_default_batch(parameters, p->seq) + ranks - 1) / ranks, .total_steps = 1000,
                              .warmup_steps = zr_default_warmup(1000), .hidden = p->shape.n_embd, .lr = zr_default_lr(parameters)};
-    if (options->config_path)
-        ZERO_TRY(zr_config_load(options->config_path, &p->config, error));
-    else
-        ZERO_TRY(zr_config_parse(NULL, 0, "defaults", &p->config, error));
+    char *text;
+    size_t length;
+    ZERO_TRY(zr_config_text_read(options->config_path, &text, &length, error));
+    zero_status status = zr_config_parse(text, length, options->config_path ? options->config_path : "defaults", &p->config, error);
+    zr_free(text);
+    ZERO_TRY(status);
     for (int i = 0; i < options->override_count; i++) {
         const zero_override *flag = &options->overrides[i];
         ZERO_TRY(zr_config_override(p->config, flag->key, flag->value, flag->flag, false, &options->logger, error));

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "memory/ledger.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,9 @@ void zr_bytes_text(double bytes, char out[static 32])
         bytes /= 1000;
         unit++;
     }
-    snprintf(out, 32, unit == 0 || bytes >= 99.95 ? "%.0f %s" : bytes >= 9.995 ? "%.1f %s" : "%.2f %s", bytes, units[unit]);
+    int digits = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
+    double scale = pow(10, digits);
+    snprintf(out, 32, "%.*f %s", digits, floor(bytes * scale + 0.5) / scale, units[unit]); // halves go up, as in the paper's tables
 }
 
 static bool used(const zr_plan_row *rows, int count, int category)
@@ -36,21 +39,19 @@ static bool used(const zr_plan_row *rows, int count, int category)
 
 static void append_heading(const zr_plan_row *rows, int count, zr_buffer *out)
 {
-    zr_buffer_printf(out, "stage  ranks  micro-batch");
+    zr_buffer_printf(out, "stage  ranks%s", rows[0].micro_batch ? "  micro-batch" : "");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (used(rows, count, c))
             zr_buffer_printf(out, "  %13s", zr_memory_category_name((zero_memory_category)c));
-    zr_buffer_printf(out, "  %10s%s\n", "total", rows[0].largest >= 0 ? "  fits, largest micro-batch" : "");
+    zr_buffer_printf(out, "  %10s%s\n", "total", rows[0].largest < 0 ? "" : rows[0].micro_batch ? "  largest micro-batch that fits" : "  fits");
 }
 
 static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int count, zr_buffer *out)
 {
     char text[32];
-    zr_buffer_printf(out, "%5d  %5d  ", row->stage, row->ranks);
+    zr_buffer_printf(out, "%5d  %5d", row->stage, row->ranks);
     if (row->micro_batch)
-        zr_buffer_printf(out, "%11lld", (long long)row->micro_batch);
-    else
-        zr_buffer_printf(out, "%11s", "-");
+        zr_buffer_printf(out, "  %11lld", (long long)row->micro_batch);
     for (int c = 0; c < ZERO_MEM_COUNT; c++) {
         if (!used(rows, count, c))
             continue;
@@ -62,7 +63,7 @@ static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int coun
     if (row->largest > 0 && row->micro_batch)
         zr_buffer_printf(out, "  %lld", (long long)row->largest);
     else if (row->largest >= 0)
-        zr_buffer_printf(out, "  %s", row->largest ? "yes" : "no");
+        zr_buffer_printf(out, "  %s", row->largest ? "yes" : row->micro_batch ? "none" : "no");
     zr_buffer_printf(out, "\n");
 }
 

@@ -107,6 +107,7 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     zero_destroy(train.engine);
     zr_config_destroy(train.config);
     zr_free(train.config_text);
+    zr_free(train.file_text);
     zr_train_release_data(&train);
     return status;
 }

@@ -24,6 +24,8 @@ typedef struct zr_train {
     bool val_is_tenth;
     // how
     int64_t seq, steps, seed;
+    char *file_text;            // of the configuration file, NULL: none
+    size_t file_length;
     zr_config *config;          // resolved; the engine's from train_engine on
     char *config_text;          // the same, as JSON
     zr_threads threads;

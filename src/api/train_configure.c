@@ -1,4 +1,5 @@
 // The configuration of a training: the file, the flags, and the program's own choices where nobody made one.
+#include "api/config_text.h"
 #include "api/defaults.h"
 #include "api/train.h"
 
@@ -50,7 +51,7 @@ static zero_status make_config(const zr_train *train, int64_t steps, const zero_
     const zero_train_options *options = train->options;
     zr_config_facts facts = facts_of(train, steps);
     zr_config *config = NULL;
-    zero_status status = options->config_path ? zr_config_load(options->config_path, &config, error) : zr_config_parse(NULL, 0, "defaults", &config, error);
+    zero_status status = zr_config_parse(train->file_text, train->file_length, options->config_path ? options->config_path : "defaults", &config, error);
     for (int i = 0; i < options->override_count && status == ZERO_OK; i++) {
         const zero_override *flag = &options->overrides[i];
         status = override(config, train, flag->key, flag->value, flag->flag, logger, error);
@@ -90,6 +91,7 @@ static zero_status choose_steps(zr_train *train, zero_error *error)
 
 zero_status zr_train_configure(zr_train *train, zero_error *error)
 {
+    ZERO_TRY(zr_config_text_read(train->options->config_path, &train->file_text, &train->file_length, error));
     ZERO_TRY(choose_steps(train, error));
     ZERO_TRY(make_config(train, train->steps, &train->logger, &train->config, error));
     zr_buffer text = {0};

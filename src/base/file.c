@@ -19,7 +19,7 @@ static zero_status open_for_reading(const char *path, int *fd, struct stat *info
     if (fstat(*fd, info))
         status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", path);
     else if (S_ISDIR(info->st_mode))
-        status = zr_fail(error, ZERO_ERR_IO, "\"%s\" is a directory, where a file is needed", path);
+        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a directory, where a file is needed", path);
     if (status != ZERO_OK)
         close(*fd);
     return status;

@@ -136,7 +136,7 @@ static zr_json_token token_ending_at(const char *text, size_t length, size_t pos
 
 static zero_status describe(const char *text, size_t length, const char *name, const json_error_t *why, zero_error *error)
 {
-    if (json_error_code(why) == json_error_out_of_memory)
+    if (json_error_code(why) == json_error_out_of_memory || !why->text[0])
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory to parse %zu bytes", name, length);
     size_t position = why->position < 0 ? 0 : (size_t)why->position;
     zr_json_token token = token_ending_at(text, length, position);
@@ -150,6 +150,9 @@ zero_status zr_json_parse(const char *text, size_t length, const char *name, jso
 {
     *out = NULL;
     ZERO_TRY(pre_scan(text, length, name, error));
+    const char *zero = length ? memchr(text, 0, length) : NULL; // jansson takes the one after a last number for the end
+    if (zero)
+        return zr_json_fail(error, name, text, (size_t)(zero - text), "a byte 0");
     json_error_t why = {.line = 0};
     *out = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
     return *out ? ZERO_OK : describe(text, length, name, &why, error);

@@ -13,12 +13,15 @@
 
 #define MAX_DIMS ((int)(sizeof((zr_st_tensor *)0)->shape / sizeof(int64_t)))
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format is little-endian, and so are reads and writes here");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the format is little-endian, and so are reads and writes here");
 
-static const zr_st_dtype dtypes[] = { // the reference's order, by alignment
-    {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8},
-    {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16}, {"U16", 16},   {"F16", 16}, {"BF16", 16},   {"I32", 32},
-    {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},        {"I64", 64},        {"U64", 64},
+// The reference's order, by alignment.
+static const zr_st_dtype dtypes[] = {
+    {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},
+    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+    {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+    {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64},
 };
 
 const zr_st_dtype *zr_st_dtype_find(const char *name)
@@ -33,7 +36,8 @@ const zr_st_dtype *zr_st_dtype_find(const char *name)
 const zr_st_dtype *zr_st_dtype_of(zero_dtype dtype)
 {
     static const char *const names[] = {
-        [ZERO_F32] = "F32", [ZERO_BF16] = "BF16", [ZERO_F16] = "F16", [ZERO_I32] = "I32", [ZERO_I64] = "I64", [ZERO_F64] = "F64", [ZERO_U8] = "U8",
+        [ZERO_F32] = "F32", [ZERO_BF16] = "BF16", [ZERO_F16] = "F16", [ZERO_I32] = "I32",
+        [ZERO_I64] = "I64", [ZERO_F64] = "F64",   [ZERO_U8] = "U8",
     };
     return zr_st_dtype_find(names[dtype]);
 }
@@ -78,19 +82,21 @@ static bool read_integers(const json_t *list, int limit, int64_t *out, int *coun
     return true;
 }
 
-static zero_status read_shape(const header *head, const char *name, const json_t *entry, zr_st_tensor *out, zero_error *error)
+static zero_status read_shape(const header *head, const char *name, const json_t *entry, zr_st_tensor *out,
+                              zero_error *error)
 {
     const json_t *shape = json_object_get(entry, "shape");
     if (json_array_size(shape) > (size_t)MAX_DIMS)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: tensor \"%s\" has %zu dimensions, more than %d", head->path, name, json_array_size(shape),
-                       MAX_DIMS);
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: tensor \"%s\" has %zu dimensions, more than %d", head->path,
+                       name, json_array_size(shape), MAX_DIMS);
     if (!read_integers(shape, MAX_DIMS, out->shape, &out->dims))
         return fail_tensor(head, name, "\"shape\" is not a list of integers from 0", error);
     return ZERO_OK;
 }
 
 // Offsets in the header count from its end; in `out` they are absolute.
-static zero_status read_offsets(const header *head, const char *name, const json_t *entry, zr_st_tensor *out, zero_error *error)
+static zero_status read_offsets(const header *head, const char *name, const json_t *entry, zr_st_tensor *out,
+                                zero_error *error)
 {
     int64_t offsets[2];
     int count = 0;
@@ -99,14 +105,16 @@ static zero_status read_offsets(const header *head, const char *name, const json
     if (offsets[1] < offsets[0])
         return fail_tensor(head, name, "its data_offsets end before they begin", error);
     if (offsets[1] > head->data_bytes)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: tensor \"%s\" ends at byte %lld of the data, of which the file has %lld: it was cut short", head->path,
-                       name, (long long)offsets[1], (long long)head->data_bytes);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: tensor \"%s\" ends at byte %lld of the data, of which the file has %lld: it was cut short",
+                       head->path, name, (long long)offsets[1], (long long)head->data_bytes);
     out->begin = head->data_begin + offsets[0];
     out->end = head->data_begin + offsets[1];
     return ZERO_OK;
 }
 
-static zero_status read_tensor(const header *head, const char *name, const json_t *entry, zr_st_tensor *out, zero_error *error)
+static zero_status read_tensor(const header *head, const char *name, const json_t *entry, zr_st_tensor *out,
+                               zero_error *error)
 {
     const char *type = json_string_value(json_object_get(entry, "dtype"));
     if (!type)
@@ -124,8 +132,9 @@ static zero_status read_tensor(const header *head, const char *name, const json_
     if (!zr_st_bytes(dtype, out->dims, out->shape, &bytes))
         return fail_tensor(head, name, "its shape has too many elements, or a part of a byte", error);
     if (bytes != out->end - out->begin)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: tensor \"%s\": shape and dtype need %lld bytes, its data_offsets hold %lld", head->path, name,
-                       (long long)bytes, (long long)(out->end - out->begin));
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: tensor \"%s\": shape and dtype need %lld bytes, its data_offsets hold %lld", head->path,
+                       name, (long long)bytes, (long long)(out->end - out->begin));
     out->name = zr_strdup(name, error);
     return out->name ? ZERO_OK : ZERO_ERR_MEMORY;
 }
@@ -138,7 +147,8 @@ static zero_status check_metadata(const header *head, json_t *metadata, zero_err
         return zr_fail(error, ZERO_ERR_DATA, "%s: \"__metadata__\" is no object", head->path);
     json_object_foreach(metadata, key, value) {
         if (!json_is_string(value))
-            return zr_fail(error, ZERO_ERR_DATA, "%s: \"__metadata__\": the value of \"%s\" is no string", head->path, key);
+            return zr_fail(error, ZERO_ERR_DATA, "%s: \"__metadata__\": the value of \"%s\" is no string", head->path,
+                           key);
     }
     return ZERO_OK;
 }
@@ -178,12 +188,15 @@ static zero_status check_cover(header *head, zero_error *error)
     for (int i = 0; i < head->count; i++) {
         const zr_st_tensor *tensor = &head->tensors[i];
         if (tensor->begin != at)
-            return zr_fail(error, ZERO_ERR_DATA, "%s: tensor \"%s\" begins at byte %lld of the data, where the one before ends at %lld", head->path,
-                           tensor->name, (long long)(tensor->begin - head->data_begin), (long long)(at - head->data_begin));
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "%s: tensor \"%s\" begins at byte %lld of the data, where the one before ends at %lld",
+                           head->path, tensor->name, (long long)(tensor->begin - head->data_begin),
+                           (long long)(at - head->data_begin));
         at = tensor->end;
     }
     if (at != file_end)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: the tensors end at byte %lld, the file at byte %lld", head->path, (long long)at, (long long)file_end);
+        return zr_fail(error, ZERO_ERR_DATA, "%s: the tensors end at byte %lld, the file at byte %lld", head->path,
+                       (long long)at, (long long)file_end);
     return ZERO_OK;
 }
 
@@ -198,15 +211,17 @@ static zero_status read_text(int fd, header *head, char **text, size_t *length, 
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where a safetensors file is needed", head->path,
                        S_ISDIR(info.st_mode) ? "a directory" : "no regular file");
     if (info.st_size < 8)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: %lld bytes, fewer than the 8 that a safetensors file begins with", head->path,
-                       (long long)info.st_size);
+        return zr_fail(error, ZERO_ERR_DATA, "%s: %lld bytes, fewer than the 8 that a safetensors file begins with",
+                       head->path, (long long)info.st_size);
     ZERO_TRY(zr_file_pread(fd, &declared, 8, 0, head->path, error));
     if (declared > ZR_ST_HEADER_LIMIT)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: a header of %llu bytes, more than the %d that the format allows: is this a safetensors file?",
-                       head->path, (unsigned long long)declared, ZR_ST_HEADER_LIMIT);
+        return zr_fail(
+            error, ZERO_ERR_DATA,
+            "%s: a header of %llu bytes, more than the %d that the format allows: is this a safetensors file?",
+            head->path, (unsigned long long)declared, ZR_ST_HEADER_LIMIT);
     if ((int64_t)declared > info.st_size - 8)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: a header of %llu bytes in a file of %lld: it was cut short", head->path,
-                       (unsigned long long)declared, (long long)info.st_size);
+        return zr_fail(error, ZERO_ERR_DATA, "%s: a header of %llu bytes in a file of %lld: it was cut short",
+                       head->path, (unsigned long long)declared, (long long)info.st_size);
     *length = (size_t)declared;
     head->data_begin = 8 + (int64_t)declared;
     head->data_bytes = info.st_size - head->data_begin;

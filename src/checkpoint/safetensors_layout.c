@@ -21,7 +21,8 @@ static int by_dtype_then_name(const void *a, const void *b)
     return strcmp(x->entry->name, y->entry->name);
 }
 
-static void write_entry(const placed *place, const char *prefix, int64_t begin, int64_t end, zr_buffer *name, zr_buffer *out)
+static void write_entry(const placed *place, const char *prefix, int64_t begin, int64_t end, zr_buffer *name,
+                        zr_buffer *out)
 {
     name->length = 0;
     zr_buffer_printf(name, "%s%s", prefix, place->entry->name);
@@ -44,7 +45,8 @@ static zero_status write_json(const placed *order, int count, const char *prefix
     for (int i = 0; i < count && status == ZERO_OK; i++) {
         const zr_st_entry *entry = order[i].entry;
         int64_t bytes, begin = out->total;
-        if (!zr_st_bytes(order[i].dtype, entry->dims, entry->shape, &bytes) || __builtin_add_overflow(begin, bytes, &out->total))
+        if (!zr_st_bytes(order[i].dtype, entry->dims, entry->shape, &bytes) ||
+            __builtin_add_overflow(begin, bytes, &out->total))
             status = zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is too large to be written", entry->name);
         else
             write_entry(&order[i], prefix, begin, out->total, &name, &out->header);
@@ -63,7 +65,8 @@ static zero_status finish_header(int count, zr_st_layout *out, zero_error *error
 {
     uint64_t json_bytes = out->header.length - 8;
     if (json_bytes > ZR_ST_HEADER_LIMIT)
-        return zr_fail(error, ZERO_ERR_USAGE, "%d tensors need a header of %llu bytes, more than the %d that readers accept", count,
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%d tensors need a header of %llu bytes, more than the %d that readers accept", count,
                        (unsigned long long)json_bytes, ZR_ST_HEADER_LIMIT);
     memcpy(out->header.data, &json_bytes, 8);
     for (int i = 0; i < count; i++)
@@ -72,7 +75,8 @@ static zero_status finish_header(int count, zr_st_layout *out, zero_error *error
     return ZERO_OK;
 }
 
-zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const char *prefix, zr_st_layout *out, zero_error *error)
+zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const char *prefix, zr_st_layout *out,
+                                zero_error *error)
 {
     *out = (zr_st_layout){0};
     placed *order = zr_alloc((size_t)count * sizeof *order, error);

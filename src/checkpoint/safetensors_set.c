@@ -28,7 +28,8 @@ void zr_st_close(zr_st_set *set)
     *set = (zr_st_set){0};
 }
 
-static zero_status append_tensors(zr_st_set *set, const zr_st_tensor *tensors, int count, const char *path, zero_error *error)
+static zero_status append_tensors(zr_st_set *set, const zr_st_tensor *tensors, int count, const char *path,
+                                  zero_error *error)
 {
     if (count > INT32_MAX - set->tensor_count)
         return zr_fail(error, ZERO_ERR_DATA, "%s: too many tensors", path);
@@ -97,8 +98,8 @@ static zero_status sort_tensors(zr_st_set *set, zero_error *error)
     for (int i = 1; i < set->tensor_count; i++) {
         const zr_st_tensor *before = &set->tensors[i - 1], *tensor = &set->tensors[i];
         if (!strcmp(before->name, tensor->name))
-            return zr_fail(error, ZERO_ERR_DATA, "tensor \"%s\" lies in %s and in %s", tensor->name, set->paths[before->file],
-                           set->paths[tensor->file]);
+            return zr_fail(error, ZERO_ERR_DATA, "tensor \"%s\" lies in %s and in %s", tensor->name,
+                           set->paths[before->file], set->paths[tensor->file]);
     }
     return ZERO_OK;
 }
@@ -110,7 +111,8 @@ static const char *base_name(const char *path)
 }
 
 // Opens the shard `name` beside the index, unless it is open already. A name that leads elsewhere is refused.
-static zero_status add_shard(zr_st_set *set, const char *directory, const char *index, const char *name, zero_error *error)
+static zero_status add_shard(zr_st_set *set, const char *directory, const char *index, const char *name,
+                             zero_error *error)
 {
     for (int i = 0; i < set->file_count; i++) {
         if (!strcmp(base_name(set->paths[i]), name))
@@ -140,12 +142,13 @@ static zero_status check_index(const zr_st_set *set, const char *index, json_t *
     json_object_foreach(map, name, file) {
         const zr_st_tensor *tensor = find_exact(set, name);
         if (!tensor || strcmp(base_name(set->paths[tensor->file]), json_string_value(file)))
-            return zr_fail(error, ZERO_ERR_DATA, "%s: tensor \"%s\" should lie in %s, where it does not", index, name, json_string_value(file));
+            return zr_fail(error, ZERO_ERR_DATA, "%s: tensor \"%s\" should lie in %s, where it does not", index, name,
+                           json_string_value(file));
     }
     for (int i = 0; i < set->tensor_count; i++) {
         if (!json_object_get(map, set->tensors[i].name))
-            return zr_fail(error, ZERO_ERR_DATA, "%s does not name the tensor \"%s\" of %s", index, set->tensors[i].name,
-                           set->paths[set->tensors[i].file]);
+            return zr_fail(error, ZERO_ERR_DATA, "%s does not name the tensor \"%s\" of %s", index,
+                           set->tensors[i].name, set->paths[set->tensors[i].file]);
     }
     return ZERO_OK;
 }
@@ -193,7 +196,8 @@ static zero_status open_directory(zr_st_set *set, const char *directory, zero_er
     else if (zr_path_exists(index))
         status = open_index(set, directory, index, error);
     else
-        status = zr_fail(error, ZERO_ERR_IO, "no model" SUFFIX " and no model" SUFFIX ".index.json in \"%s\"", directory);
+        status =
+            zr_fail(error, ZERO_ERR_IO, "no model" SUFFIX " and no model" SUFFIX ".index.json in \"%s\"", directory);
 
 undo_names:
     zr_free(index);
@@ -265,7 +269,8 @@ static const conversion conversions[] = {
     {.dtype = "BF16", .bytes = 2, .convert = convert_bf16},
 };
 
-zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t first, int64_t count, float *out, zero_error *error)
+zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t first, int64_t count, float *out,
+                       zero_error *error)
 {
     _Alignas(8) char block[16384];
     const char *path = set->paths[tensor->file];
@@ -275,7 +280,8 @@ zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t
             how = &conversions[i];
     }
     if (!how)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: tensor \"%s\" has dtype %s, where F32, F16, BF16 or F64 is needed", path, tensor->name,
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "%s: tensor \"%s\" has dtype %s, where F32, F16, BF16 or F64 is needed", path, tensor->name,
                        tensor->dtype);
     assert(first >= 0 && count >= 0 && first <= (tensor->end - tensor->begin) / how->bytes - count);
     int64_t at = tensor->begin + first * how->bytes;
@@ -283,7 +289,8 @@ zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t
         return zr_file_pread(set->fds[tensor->file], out, (size_t)(count * how->bytes), at, path, error);
     for (int64_t done = 0, step; done < count; done += step) {
         step = ZR_MIN(count - done, (int64_t)sizeof block / how->bytes);
-        ZERO_TRY(zr_file_pread(set->fds[tensor->file], block, (size_t)(step * how->bytes), at + done * how->bytes, path, error));
+        ZERO_TRY(zr_file_pread(set->fds[tensor->file], block, (size_t)(step * how->bytes), at + done * how->bytes, path,
+                               error));
         how->convert(block, step, out + done);
     }
     return ZERO_OK;

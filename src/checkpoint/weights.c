@@ -36,8 +36,8 @@ typedef struct saving {
     const char *path;
     const zr_weight_view *view;
     zr_st_layout layout;
-    zr_durable file;                  // rank 0
-    int fd;                           // the other ranks'
+    zr_durable file; // rank 0
+    int fd;          // the other ranks'
 } saving;
 
 static int64_t elements_of(const zero_tensor_desc *tensor)
@@ -56,7 +56,8 @@ static zero_status prepare(saving *save, const char *prefix, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < view->tensor_count; i++) {
         const zero_tensor_desc *tensor = view->tensors[i];
-        entries[i] = (zr_st_entry){.name = tensor->name, .dtype = ZERO_F32, .dims = tensor->dims, .shape = tensor->shape};
+        entries[i] =
+            (zr_st_entry){.name = tensor->name, .dtype = ZERO_F32, .dims = tensor->dims, .shape = tensor->shape};
     }
     zero_status status = zr_st_layout_create(entries, view->tensor_count, prefix, &save->layout, error);
     zr_free(entries);
@@ -73,8 +74,8 @@ static zero_status check_coverage(const saving *save, zero_error *error)
         needed += elements_of(save->view->tensors[i]);
     ZERO_TRY(zr_comm_all_reduce_small(save->comm, &held, 1, ZERO_I64, ZR_SUM, error));
     if (held != needed)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "writing \"%s\": the ranks hold %lld elements of a model of %lld", save->path, (long long)held,
-                       (long long)needed);
+        return zr_fail(error, ZERO_ERR_INTERNAL, "writing \"%s\": the ranks hold %lld elements of a model of %lld",
+                       save->path, (long long)held, (long long)needed);
     return ZERO_OK;
 }
 
@@ -87,7 +88,9 @@ static zero_status reserve(int fd, int64_t bytes, const char *path, zero_error *
     while (result && errno == EINTR);
     if (result && errno == EOPNOTSUPP)
         result = ftruncate(fd, bytes);
-    return result ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot reserve %lld bytes for \"%s\"", (long long)bytes, path) : ZERO_OK;
+    return result ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot reserve %lld bytes for \"%s\"", (long long)bytes,
+                                  path)
+                  : ZERO_OK;
 }
 
 static zero_status create_file(saving *save, zero_error *error)
@@ -109,7 +112,8 @@ static zero_status open_everywhere(saving *save, zero_error *error)
     if (save->comm->rank != 0) {
         save->fd = open(temporary, O_WRONLY | O_CLOEXEC);
         if (save->fd < 0)
-            status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\", which rank 0 has created", temporary);
+            status =
+                zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\", which rank 0 has created", temporary);
     }
     return agree(save->comm, status, error);
 }
@@ -125,7 +129,8 @@ static int64_t tensor_begin(const saving *save, const zero_tensor_desc *tensor)
     return save->layout.begin[i];
 }
 
-static zero_status write_range(const saving *save, int fd, const zr_weight_range *range, int *unsynced, zero_error *error)
+static zero_status write_range(const saving *save, int fd, const zr_weight_range *range, int *unsynced,
+                               zero_error *error)
 {
     assert(range->first >= 0 && range->count >= 0 && range->first <= elements_of(range->tensor) - range->count);
     int64_t begin = tensor_begin(save, range->tensor) + range->first * (int64_t)sizeof(float);
@@ -153,7 +158,8 @@ static zero_status write_ranges(const saving *save, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefix, const zr_weight_view *view, zero_error *error)
+zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefix, const zr_weight_view *view,
+                            zero_error *error)
 {
     zero_error local = {0};
     saving save = {.comm = comm, .path = path, .view = view, .file = {.fd = -1}, .fd = -1};
@@ -183,18 +189,21 @@ static void format_shape(const int64_t *shape, int dims, char *out, size_t size)
         used += (size_t)snprintf(out + used, size - used, i ? " x %lld" : "%lld", (long long)shape[i]);
 }
 
-static zero_status check_tensor(const zr_st_set *set, const char *directory, const zero_tensor_desc *tensor, zero_error *error)
+static zero_status check_tensor(const zr_st_set *set, const char *directory, const zero_tensor_desc *tensor,
+                                zero_error *error)
 {
     char found_shape[192], expected_shape[96];
     const zr_st_tensor *found = zr_st_find(set, tensor->name);
     format_shape(tensor->shape, tensor->dims, expected_shape, sizeof expected_shape);
     if (!found)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no tensor \"%s\" (%s), which the model needs", directory, tensor->name, expected_shape);
-    if (found->dims == tensor->dims && !memcmp(found->shape, tensor->shape, (size_t)tensor->dims * sizeof *tensor->shape))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no tensor \"%s\" (%s), which the model needs", directory,
+                       tensor->name, expected_shape);
+    if (found->dims == tensor->dims &&
+        !memcmp(found->shape, tensor->shape, (size_t)tensor->dims * sizeof *tensor->shape))
         return ZERO_OK;
     format_shape(found->shape, found->dims, found_shape, sizeof found_shape);
-    return zr_fail(error, ZERO_ERR_DATA, "%s: tensor \"%s\" is %s, where the model has %s", set->paths[found->file], found->name, found_shape,
-                   expected_shape);
+    return zr_fail(error, ZERO_ERR_DATA, "%s: tensor \"%s\" is %s, where the model has %s", set->paths[found->file],
+                   found->name, found_shape, expected_shape);
 }
 
 static zero_status read_range(zero_comm *comm, const zr_st_set *set, const zr_weight_range *range, zero_error *error)

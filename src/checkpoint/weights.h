@@ -19,7 +19,8 @@ typedef struct zr_weight_view { // the ranges that this rank owns, of every tens
 } zr_weight_view;
 
 // Collective. Writes `path` durably: rank 0 creates the temporary file at its full size, every rank pwrites its ranges and
-// fsyncs, then rank 0 renames. A failure anywhere leaves no file and is returned by every rank.
+// fsyncs, then rank 0 renames. A failure anywhere is returned by every rank and leaves no file, or the one that was there
+// before (only when the directory's own fsync fails is the new one there, whole).
 zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefix, const zr_weight_view *view, zero_error *error);
 // Collective. Fills the ranges. Missing tensors and shapes that differ are ZERO_ERR_DATA with name, found and expected.
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view, zero_error *error);

@@ -1,20 +1,26 @@
 #include "comm/combine.h"
 
-static void combine_f64(double *total, const double *x, int64_t count, zr_reduction how)
+static void combine_f64(double *restrict total, const double *restrict x, int64_t count, zr_reduction how)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (how == ZR_SUM)
+    if (how == ZR_SUM) {
+        for (int64_t i = 0; i < count; i++)
             total[i] += x[i];
-        else if (x[i] != x[i] || (how == ZR_MAX ? x[i] > total[i] : x[i] < total[i]))
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (x[i] != x[i] || (how == ZR_MAX ? x[i] > total[i] : x[i] < total[i]))
             total[i] = x[i];
 }
 
-static void combine_f32(float *total, const float *x, int64_t count, zr_reduction how)
+static void combine_f32(float *restrict total, const float *restrict x, int64_t count, zr_reduction how)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (how == ZR_SUM)
+    if (how == ZR_SUM) {
+        for (int64_t i = 0; i < count; i++)
             total[i] += x[i];
-        else if (x[i] != x[i] || (how == ZR_MAX ? x[i] > total[i] : x[i] < total[i]))
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (x[i] != x[i] || (how == ZR_MAX ? x[i] > total[i] : x[i] < total[i]))
             total[i] = x[i];
 }
 

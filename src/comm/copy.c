@@ -15,12 +15,13 @@
 #define STREAMING 0
 #endif
 
-#define STREAM_FROM (4 << 20)  // bytes: smaller ones are better found in the cache by their reader
-#define PIECE (256 << 10)      // bytes: what one thread copies at a time
+#define PIECE (256 << 10) // bytes: what one thread copies at a time
 
 #if STREAMING
-static void copy_streaming(char *dst, const char *src, int64_t bytes)
+void zr_comm_copy_streaming(void *to, const void *from, int64_t bytes)
 {
+    char *dst = to;
+    const char *src = from;
     int64_t head = ZR_MIN((int64_t)(-(uintptr_t)dst & 15), bytes);
     memcpy(dst, src, (size_t)head);
     int64_t body = (bytes - head) & ~(int64_t)63;
@@ -31,7 +32,7 @@ static void copy_streaming(char *dst, const char *src, int64_t bytes)
     _mm_sfence();
 }
 #else
-static void copy_streaming(char *dst, const char *src, int64_t bytes)
+void zr_comm_copy_streaming(void *dst, const void *src, int64_t bytes)
 {
     memcpy(dst, src, (size_t)bytes);
 }
@@ -39,7 +40,7 @@ static void copy_streaming(char *dst, const char *src, int64_t bytes)
 
 void zr_comm_copy(void *dst, const void *src, int64_t bytes)
 {
-    if (bytes < STREAM_FROM) {
+    if (bytes < ZR_STREAM_FROM) {
         memcpy(dst, src, (size_t)bytes);
         return;
     }
@@ -48,5 +49,5 @@ void zr_comm_copy(void *dst, const void *src, int64_t bytes)
 #pragma omp parallel for schedule(static)
 #endif
     for (int64_t p = 0; p < pieces; p++)
-        copy_streaming((char *)dst + p * PIECE, (const char *)src + p * PIECE, ZR_MIN(PIECE, bytes - p * PIECE));
+        zr_comm_copy_streaming((char *)dst + p * PIECE, (const char *)src + p * PIECE, ZR_MIN(PIECE, bytes - p * PIECE));
 }

@@ -4,6 +4,9 @@
 
 #include "base/status.h"
 
-void zr_comm_copy(void *dst, const void *src, int64_t bytes);
+#define ZR_STREAM_FROM (4 << 20) // bytes in all: less is better found in the cache by its reader
+
+void zr_comm_copy(void *dst, const void *src, int64_t bytes); // streams from ZR_STREAM_FROM on
+void zr_comm_copy_streaming(void *dst, const void *src, int64_t bytes);
 
 #endif

@@ -5,6 +5,7 @@
 // Blocks are independent of each other and elements of their neighbours, so neither threads nor vectors change a bit.
 // Every sum goes to a buffer of its own before dst is written: dst may be one of the sources.
 #include "comm/comm.h"
+#include "comm/copy.h"
 
 #include <string.h>
 
@@ -67,22 +68,37 @@ static void sum_block(float *restrict out, sources src, int n, int64_t first, in
     accumulate(out, right, count);
 }
 
-static void sum_and_store(float *dst, sources src, int ranks, int64_t first, int64_t count, bool add)
+enum { STORE, STORE_STREAMING, STORE_ADDING };
+
+static void sum_and_store(float *dst, sources src, int ranks, int64_t first, int64_t count, int how)
 {
     float total[BLOCK];
+    size_t bytes = sizeof *dst * (size_t)count;
     sum_block(total, src, ranks, first, count);
-    if (add)
+    if (how == STORE_ADDING)
         accumulate(dst + first, total, count);
+    else if (how == STORE_STREAMING)
+        zr_comm_copy_streaming(dst + first, total, (int64_t)bytes);
     else
-        memcpy(dst + first, total, sizeof *dst * (size_t)count);
+        memcpy(dst + first, total, bytes);
+}
+
+// A large result that is not in the cache already, as a source in whose place it goes is, would only push others out.
+static int choose_store(const float *dst, sources src, int ranks, int64_t count, bool add)
+{
+    bool large = count * (int64_t)sizeof *dst >= ZR_STREAM_FROM;
+    for (int r = 0; r < ranks; r++)
+        large = large && dst != src[r];
+    return add ? STORE_ADDING : large ? STORE_STREAMING : STORE;
 }
 
 void zr_tree_sum(float *dst, const float *const *src, int ranks, int64_t count, bool add)
 {
     int64_t blocks = (count + BLOCK - 1) / BLOCK;
+    int how = choose_store(dst, src, ranks, count, add);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static) if (count >= PARALLEL_FROM)
 #endif
     for (int64_t b = 0; b < blocks; b++)
-        sum_and_store(dst, src, ranks, b * BLOCK, ZR_MIN(BLOCK, count - b * BLOCK), add);
+        sum_and_store(dst, src, ranks, b * BLOCK, ZR_MIN(BLOCK, count - b * BLOCK), how);
 }

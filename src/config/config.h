@@ -38,8 +38,6 @@ typedef struct zr_config {
     int64_t stage;                                // 0..3
     int64_t train_batch, micro_batch, accumulation; // samples: train = micro x accumulation x ranks
     double clipping;                              // largest gradient norm; 0: off
-    bool prescale;                                // divide by the ranks before the sum instead of after it
-    double predivide;                             // gradients / predivide, sum, x predivide / ranks
     int64_t reduce_bucket;                        // elements sealed but not yet reduced, at most
     int64_t steps_per_print;                      // 0: the program's choice
     int64_t seed;                                 // of weights, dropout and data order

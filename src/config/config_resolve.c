@@ -85,7 +85,7 @@ static zero_status fill_betas(zr_config *config, zero_error *error)
 }
 
 // What only shows between keys.
-static zero_status check_optimizer(const zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status check_optimizer(const zr_config *config, zero_error *error)
 {
     const zr_optimizer_spec *o = &config->optimizer;
     if (o->nesterov && (o->momentum == 0 || o->dampening != 0))
@@ -94,9 +94,6 @@ static zero_status check_optimizer(const zr_config *config, const zero_logger *l
     if (o->min_coeff > o->max_coeff)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: optimizer.params.min_coeff %g is above max_coeff %g", config->name,
                        o->min_coeff, o->max_coeff);
-    if (config->prescale && config->predivide != 1)
-        zr_log(logger, ZERO_LOG_WARNING, "%s: gradient_predivide_factor has no effect beside prescale_gradients",
-               config->name);
     return ZERO_OK;
 }
 
@@ -173,7 +170,7 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, c
     ZERO_TRY(zr_config_settle_values(config, facts, logger, error));
     fill_fields(config, facts->ranks);
     ZERO_TRY(fill_betas(config, error));
-    ZERO_TRY(check_optimizer(config, logger, error));
+    ZERO_TRY(check_optimizer(config, error));
     ZERO_TRY(check_schedule(config, logger, error));
     report(config, logger);
     return ZERO_OK;

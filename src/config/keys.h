@@ -32,7 +32,7 @@ typedef struct zr_key {
     const char *help;     // one line
     const char *reason;   // why it has no effect, is refused or was renamed
     const char *choices;  // enum: "none|cpu|nvme"
-    const char *allowed;  // "false|0": what is not refused; an object also where it is not "enabled"; honoured: NULL is all
+    const char *allowed;  // "false|0": what is not refused, and any object not "enabled"; honoured keys: NULL is all
     const char *becomes;  // renamed keys: the path read instead
     zr_key_type type;
     zr_treatment treatment;

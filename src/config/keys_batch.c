@@ -1,6 +1,8 @@
 // Rows of the top level: batch sizes, averaging, clipping, printing; and our own section.
 #include "config/config.h"
 
+#define ALWAYS_PRESCALED "the factor 1 / (accumulation x ranks) enters at the loss: gradients are small before they are summed"
+
 const zr_key zr_keys_batch[] = {
     {.path = "train_batch_size", .type = ZR_KEY_INT, .standard = "null", .nullable = true, .least = 1,
      .field = offsetof(zr_config, train_batch), .help = "samples of one update, over all ranks"},
@@ -11,9 +13,10 @@ const zr_key zr_keys_batch[] = {
     {.path = "gradient_clipping", .type = ZR_KEY_NUMBER, .standard = "1.0",
      .field = offsetof(zr_config, clipping), .help = "largest norm of the gradient; 0: no clipping"},
     {.path = "prescale_gradients", .type = ZR_KEY_BOOL, .standard = "false",
-     .field = offsetof(zr_config, prescale), .help = "divide by the number of ranks before the sum, not after it"},
+     .treatment = ZR_KEY_NO_EFFECT, .reason = ALWAYS_PRESCALED,
+     .help = "divide by the number of ranks before the sum, not after it"},
     {.path = "gradient_predivide_factor", .type = ZR_KEY_NUMBER, .standard = "1.0", .above = true,
-     .field = offsetof(zr_config, predivide),
+     .treatment = ZR_KEY_NO_EFFECT, .reason = ALWAYS_PRESCALED,
      .help = "gradients are divided by it before the sum and multiplied after it"},
     {.path = "gradient_allreduce_op", .type = ZR_KEY_ENUM, .choices = "mean|sum", .standard = "mean", .allowed = "mean",
      .reason = "only the mean over the ranks is built", .help = "how the ranks' gradients become one"},

@@ -39,8 +39,8 @@ size_t zr_text_split(const zr_text *text)
     return character_boundary(text->data, nine_tenths, text->length);
 }
 
-static zero_status encode_all(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, void (*beat)(void *user),
-                              void *user, zr_dataset *out, zero_error *error)
+static zero_status encode_all(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name,
+                              void (*beat)(void *user), void *user, zr_dataset *out, zero_error *error)
 {
     for (size_t at = 0; at < length;) {
         size_t end = character_boundary(text, ZR_MIN(length, at + PART_BYTES), length);
@@ -52,17 +52,20 @@ static zero_status encode_all(const zr_tokenizer *tokenizer, const char *text, s
             beat(user);
     }
     if (out->count < out->seq + 1)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: %lld tokens, fewer than the %lld of one window (%lld and the last one's target)", name,
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: %lld tokens, fewer than the %lld of one window (%lld and the last one's target)", name,
                        (long long)out->count, (long long)out->seq + 1, (long long)out->seq);
     return ZERO_OK;
 }
 
-zero_status zr_dataset_create(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, int64_t seq, uint64_t seed,
-                              void (*beat)(void *user), void *user, zr_dataset *out, zero_error *error)
+zero_status zr_dataset_create(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name,
+                              int64_t seq, uint64_t seed, void (*beat)(void *user), void *user, zr_dataset *out,
+                              zero_error *error)
 {
     *out = (zr_dataset){.seq = seq, .seed = seed};
     if (seq < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: windows of %lld tokens, where at least 1 is needed", name, (long long)seq);
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: windows of %lld tokens, where at least 1 is needed", name,
+                       (long long)seq);
     out->tokens = zr_alloc(length * sizeof(int32_t), error);
     if (!out->tokens)
         return ZERO_ERR_MEMORY;
@@ -115,13 +118,15 @@ static int64_t sample_start(const zr_dataset *dataset, int64_t sample)
     return phase + (int64_t)zr_permute(order, (uint64_t)(sample % windows), (uint64_t)windows) * dataset->seq;
 }
 
-void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets)
+void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens,
+                            int32_t *targets)
 {
     for (int64_t i = 0; i < batch; i++)
         copy_window(dataset, sample_start(dataset, first_sample + i), i, tokens, targets);
 }
 
-void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch, int32_t *tokens, int32_t *targets)
+void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch, int32_t *tokens,
+                           int32_t *targets)
 {
     for (int64_t i = 0; i < batch; i++)
         copy_window(dataset, (first_window + i) * dataset->seq, i, tokens, targets);

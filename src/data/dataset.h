@@ -33,7 +33,7 @@ zero_status zr_dataset_create(const zr_tokenizer *tokenizer, const char *text, s
                               void (*beat)(void *user), void *user, zr_dataset *out, zero_error *error);
 void zr_dataset_free(zr_dataset *dataset);
 
-int64_t zr_dataset_windows(const zr_dataset *dataset);     // of an epoch, training: at least 1
+int64_t zr_dataset_windows(const zr_dataset *dataset);      // of an epoch, training: max(1, floor(n/T) - 1)
 int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // floor((n-1)/T)
 // tokens, targets: (batch, T)
 void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets);

@@ -12,15 +12,17 @@ int zr_utf8_next(const char *text, size_t left, int32_t *code_point)
         *code_point = first;
         return 1;
     }
-    utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)ZR_MIN(left, (size_t)4), code_point);
+    utf8proc_ssize_t bytes =
+        utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)ZR_MIN(left, (size_t)4), code_point);
     return bytes > 0 ? (int)bytes : 0;
 }
 
 static zero_status fail_invalid(const char *text, size_t at, const char *name, zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_DATA,
-                   "%s: byte %zu (0x%02x) is not valid UTF-8: the tokenizer \"chars\" needs text, the tokenizer \"bytes\" takes anything", name,
-                   at, (unsigned char)text[at]);
+                   "%s: byte %zu (0x%02x) is not valid UTF-8: the tokenizer \"chars\" needs text, the tokenizer "
+                   "\"bytes\" takes anything",
+                   name, at, (unsigned char)text[at]);
 }
 
 zero_status zr_tokenizer_from_bytes(zr_tokenizer **out, zero_error *error)
@@ -34,7 +36,8 @@ zero_status zr_tokenizer_from_bytes(zr_tokenizer **out, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_tokenizer_from_code_points(const int32_t *code_points, int32_t count, zr_tokenizer **out, zero_error *error)
+zero_status zr_tokenizer_from_code_points(const int32_t *code_points, int32_t count, zr_tokenizer **out,
+                                          zero_error *error)
 {
     zr_tokenizer *tokenizer = zr_alloc(sizeof *tokenizer, error);
     if (!tokenizer)
@@ -62,7 +65,8 @@ undo_tokenizer:
 }
 
 // Marks seen[c] for every code point c of the text.
-static zero_status scan_characters(const char *text, size_t length, const char *name, unsigned char *seen, zero_error *error)
+static zero_status scan_characters(const char *text, size_t length, const char *name, unsigned char *seen,
+                                   zero_error *error)
 {
     for (size_t at = 0; at < length;) {
         int32_t code_point;
@@ -70,7 +74,8 @@ static zero_status scan_characters(const char *text, size_t length, const char *
         if (!bytes)
             return fail_invalid(text, at, name, error);
         if (!code_point)
-            return zr_fail(error, ZERO_ERR_DATA, "%s: byte %zu is 0, which is no text: the tokenizer \"bytes\" takes anything", name, at);
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "%s: byte %zu is 0, which is no text: the tokenizer \"bytes\" takes anything", name, at);
         seen[code_point] = 1;
         at += (size_t)bytes;
     }
@@ -83,7 +88,8 @@ static zero_status create_from_seen(const unsigned char *seen, const char *name,
     for (int32_t c = 0; c < ZR_CODE_POINTS; c++)
         count += seen[c];
     if (!count)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: no text to take the characters of the tokenizer \"chars\" from", name);
+        return zr_fail(error, ZERO_ERR_DATA, "%s: no text to take the characters of the tokenizer \"chars\" from",
+                       name);
     int32_t *code_points = zr_alloc((size_t)count * sizeof(int32_t), error);
     if (!code_points)
         return ZERO_ERR_MEMORY;
@@ -97,7 +103,8 @@ static zero_status create_from_seen(const unsigned char *seen, const char *name,
     return status;
 }
 
-zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t length, const char *name, zr_tokenizer **out, zero_error *error)
+zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t length, const char *name,
+                                zr_tokenizer **out, zero_error *error)
 {
     if (kind == ZR_TOKENIZER_BYTES)
         return zr_tokenizer_from_bytes(out, error);
@@ -135,8 +142,8 @@ int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer)
     return tokenizer->vocabulary;
 }
 
-static zero_status encode_chars(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t end, const char *name, int32_t *ids,
-                                int64_t *count, zero_error *error)
+static zero_status encode_chars(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t end,
+                                const char *name, int32_t *ids, int64_t *count, zero_error *error)
 {
     int64_t written = 0;
     for (size_t at = first; at < end;) {
@@ -146,7 +153,8 @@ static zero_status encode_chars(const zr_tokenizer *tokenizer, const char *text,
             return fail_invalid(text, at, name, error);
         int32_t id = code_point < tokenizer->id_count ? tokenizer->ids[code_point] : 0;
         if (!id)
-            return zr_fail(error, ZERO_ERR_DATA, "%s: byte %zu: the character U+%04X is not among the %d of this tokenizer", name, at,
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "%s: byte %zu: the character U+%04X is not among the %d of this tokenizer", name, at,
                            (unsigned)code_point, (int)tokenizer->vocabulary);
         ids[written++] = id - 1;
         at += (size_t)bytes;
@@ -155,8 +163,8 @@ static zero_status encode_chars(const zr_tokenizer *tokenizer, const char *text,
     return ZERO_OK;
 }
 
-zero_status zr_tokenizer_encode_part(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t end, const char *name, int32_t *ids,
-                                     int64_t *count, zero_error *error)
+zero_status zr_tokenizer_encode_part(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t end,
+                                     const char *name, int32_t *ids, int64_t *count, zero_error *error)
 {
     if (tokenizer->kind == ZR_TOKENIZER_CHARS)
         return encode_chars(tokenizer, text, first, end, name, ids, count, error);
@@ -166,8 +174,8 @@ zero_status zr_tokenizer_encode_part(const zr_tokenizer *tokenizer, const char *
     return ZERO_OK;
 }
 
-zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, int32_t *ids, int64_t *count,
-                                zero_error *error)
+zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name,
+                                int32_t *ids, int64_t *count, zero_error *error)
 {
     return zr_tokenizer_encode_part(tokenizer, text, 0, length, name, ids, count, error);
 }

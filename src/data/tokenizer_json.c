@@ -18,7 +18,9 @@
 // GPT-2's alphabet: the printable bytes of Latin-1 stand for themselves, the others for U+0100 and up, in their order.
 static int32_t byte_symbol(int byte)
 {
-    static const struct { int first, last; } printable[] = {{33, 126}, {161, 172}, {174, 255}};
+    static const struct {
+        int first, last;
+    } printable[] = {{33, 126}, {161, 172}, {174, 255}};
     int32_t others = byte;
     for (int i = 0; i < ZR_COUNT(printable); i++) {
         if (byte >= printable[i].first && byte <= printable[i].last)
@@ -48,16 +50,20 @@ static void write_vocabulary(const zr_tokenizer *tokenizer, zr_buffer *out)
 static void write_tokenizer(const zr_tokenizer *tokenizer, zr_buffer *out)
 {
     bool bytes = tokenizer->kind == ZR_TOKENIZER_BYTES;
-    zr_buffer_printf(out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[],\"normalizer\":null,\n");
+    zr_buffer_printf(
+        out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[],\"normalizer\":null,\n");
     zr_buffer_printf(out, "\"pre_tokenizer\":%s,\n", bytes ? BYTE_LEVEL : "null");
     zr_buffer_printf(out, "\"post_processor\":null,\n\"decoder\":%s,\n", bytes ? BYTE_LEVEL : "{\"type\":\"Fuse\"}");
-    zr_buffer_printf(out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
-                          "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":{");
+    zr_buffer_printf(
+        out,
+        "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
+        "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":{");
     write_vocabulary(tokenizer, out);
     zr_buffer_printf(out, "\n},\"merges\":[]}}\n");
 }
 
-static zero_status save_file(const char *directory, const char *file, const char *text, size_t length, zero_error *error)
+static zero_status save_file(const char *directory, const char *file, const char *text, size_t length,
+                             zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", directory, file);
     if (!path)
@@ -69,7 +75,8 @@ static zero_status save_file(const char *directory, const char *file, const char
 
 zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
 {
-    static const char config[] = "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"clean_up_tokenization_spaces\":false}\n";
+    static const char config[] =
+        "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"clean_up_tokenization_spaces\":false}\n";
     zr_buffer text = {0};
     write_tokenizer(tokenizer, &text);
     zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of tokenizer.json")
@@ -81,7 +88,8 @@ zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directo
 
 static zero_status fail_unsupported(const char *path, const char *what, const char *value, zero_error *error)
 {
-    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s%s: not built yet; the tokenizers \"bytes\" and \"chars\" are", path, what, value);
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s%s: not built yet; the tokenizers \"bytes\" and \"chars\" are",
+                   path, what, value);
 }
 
 // The `type` of a part of the tokenizer, "" where the part is null or absent, "?" where it has none.
@@ -96,16 +104,19 @@ static const char *type_of(const json_t *part)
 // null, false, "", [] and absence all say that a setting is off.
 static bool is_off(const json_t *setting)
 {
-    return !setting || json_is_null(setting) || json_is_false(setting) || (json_is_string(setting) && !json_string_length(setting)) ||
+    return !setting || json_is_null(setting) || json_is_false(setting) ||
+           (json_is_string(setting) && !json_string_length(setting)) ||
            (json_is_array(setting) && !json_array_size(setting));
 }
 
 static zero_status check_model(const char *path, const json_t *root, const json_t *model, zero_error *error)
 {
-    static const char *const settings[] = {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"};
+    static const char *const settings[] = {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+                                           "byte_fallback"};
     const char *type = type_of(model);
     if (!json_is_object(model) || !json_is_object(json_object_get(model, "vocab")))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
+        return zr_fail(error, ZERO_ERR_DATA, "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has",
+                       path);
     if (strcmp(type, "BPE") && strcmp(type, "?")) // the oldest files do not say that they are BPE
         return fail_unsupported(path, type, " tokenizer", error);
     if (!is_off(json_object_get(model, "merges"))) {
@@ -143,14 +154,16 @@ static zero_status check_pipeline(const char *path, const json_t *root, zr_token
 static zero_status load_bytes(const char *path, const json_t *vocab, zr_tokenizer **out, zero_error *error)
 {
     if (json_object_size(vocab) != 256)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: a vocabulary of %zu byte-level tokens: not built yet; 256 single bytes are", path,
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "%s: a vocabulary of %zu byte-level tokens: not built yet; 256 single bytes are", path,
                        json_object_size(vocab));
     for (int byte = 0; byte < 256; byte++) {
         utf8proc_uint8_t symbol[5] = {0};
         utf8proc_encode_char(byte_symbol(byte), symbol);
         const json_t *id = json_object_get(vocab, (const char *)symbol);
         if (!json_is_integer(id) || json_integer_value(id) != byte)
-            return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the byte %d (\"%s\") does not have the id %d: other orders are not built yet", path,
+            return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                           "%s: the byte %d (\"%s\") does not have the id %d: other orders are not built yet", path,
                            byte, (const char *)symbol, byte);
     }
     return zr_tokenizer_from_bytes(out, error);
@@ -165,11 +178,14 @@ static zero_status read_characters(const char *path, json_t *vocab, int32_t *cod
         int32_t code_point = 0;
         size_t length = strlen(token);
         if (!length || (size_t)zr_utf8_next(token, length, &code_point) != length)
-            return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the token \"%s\" is not one character: not built yet", path, token);
+            return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the token \"%s\" is not one character: not built yet",
+                           path, token);
         json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || (size_t)id >= json_object_size(vocab) || code_points[id])
-            return zr_fail(error, ZERO_ERR_DATA, "%s: the id of the token \"%s\" is %s, where each of 0 to %zu is needed once", path, token,
-                           json_is_integer(value) ? "out of range or given twice" : "no integer", json_object_size(vocab) - 1);
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "%s: the id of the token \"%s\" is %s, where each of 0 to %zu is needed once", path, token,
+                           json_is_integer(value) ? "out of range or given twice" : "no integer",
+                           json_object_size(vocab) - 1);
         code_points[id] = code_point;
     }
     return ZERO_OK;
@@ -203,7 +219,9 @@ static zero_status load_root(const char *path, const json_t *root, zr_tokenizer 
 // Says which tokenizer a directory without tokenizer.json has.
 static zero_status fail_absent(const char *directory, zero_error *error)
 {
-    static const struct { const char *file, *kind; } others[] = {
+    static const struct {
+        const char *file, *kind;
+    } others[] = {
         {.file = "merges.txt", .kind = "GPT-2 BPE merges"},
         {.file = "tokenizer.model", .kind = "SentencePiece"},
         {.file = "vocab.txt", .kind = "WordPiece tokenizer"},
@@ -225,7 +243,8 @@ zero_status zr_tokenizer_load(const char *directory, zr_tokenizer **out, zero_er
     if (!path)
         return ZERO_ERR_MEMORY;
     json_t *root = NULL;
-    zero_status status = zr_path_exists(path) ? zr_json_load(path, TOKENIZER_JSON_LIMIT, &root, error) : fail_absent(directory, error);
+    zero_status status =
+        zr_path_exists(path) ? zr_json_load(path, TOKENIZER_JSON_LIMIT, &root, error) : fail_absent(directory, error);
     if (status == ZERO_OK)
         status = load_root(path, root, out, error);
     json_decref(root);

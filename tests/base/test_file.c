@@ -57,7 +57,7 @@ static void what_cannot_be_read_is_named(void **state)
 {
     scratch *dir = *state;
     assert_read_fails(scratch_path(dir, "absent"), 10, ZERO_ERR_IO, "No such file");
-    assert_read_fails(dir->directory, 10, ZERO_ERR_IO, "is a directory");
+    assert_read_fails(dir->directory, 10, ZERO_ERR_DATA, "is a directory");
     scratch_write(dir, "ten", "0123456789");
     assert_read_fails(scratch_path(dir, "ten"), 9, ZERO_ERR_DATA, "has 10 bytes, more than the 9");
     assert_read_fails("/dev/zero", 1000, ZERO_ERR_DATA, "more than the 1000");
@@ -113,7 +113,7 @@ static void files_are_mapped(void **state)
     assert_int_equal(zr_file_map(scratch_path(dir, "none"), &file, NULL), ZERO_OK);
     assert_null(file.data);
     assert_int_equal(file.length, 0);
-    assert_int_equal(zr_file_map(dir->directory, &file, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_file_map(dir->directory, &file, &error), ZERO_ERR_DATA);
     assert_contains(error.message, "is a directory");
     assert_int_equal(zr_file_map("/dev/null", &file, &error), ZERO_ERR_IO);
     assert_contains(error.message, "not a regular file");

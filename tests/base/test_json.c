@@ -139,7 +139,7 @@ static void files_are_loaded_with_their_name(void **state)
     assert_contains(error.message, "b.json:1:7:");
     assert_int_equal(zr_json_load(dir->path, 3, &root, &error), ZERO_ERR_DATA);
     assert_null(root);
-    assert_int_equal(zr_json_load(dir->directory, 100, &root, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_json_load(dir->directory, 100, &root, &error), ZERO_ERR_DATA);
 }
 
 static void assert_found(const char *text, const char *path, int line, int column)
@@ -210,9 +210,18 @@ static void damaged_texts_are_safe(void **state)
     assert_in_range(parsed, 1000, 29000);
 }
 
+static void a_byte_0_is_refused(void **state)
+{
+    zero_error error = {0};
+    json_t *root;
+    assert_int_equal(zr_json_parse("[4\0]", 4, "ds.json", &root, &error), ZERO_ERR_DATA);
+    assert_contains(error.message, "ds.json:1:3: a byte 0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_byte_0_is_refused),
         cmocka_unit_test(comments_and_trailing_commas_become_spaces),
         cmocka_unit_test(hjson_s_other_liberties_are_named),
         cmocka_unit_test(strict_parsing_names_the_place),

@@ -61,7 +61,8 @@ static void test_no_tensors_at_all(void **state)
 static void test_unpadded_header_and_any_order(void **state)
 {
     zr_st_set set;
-    static const char header[] = "{\"b\":{\"shape\":[2],\"data_offsets\":[3,11],\"dtype\":\"F32\"},\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]} }";
+    static const char header[] = "{\"b\":{\"shape\":[2],\"data_offsets\":[3,11],\"dtype\":\"F32\"},\"a\":{\"dtype\":"
+                                 "\"U8\",\"shape\":[3],\"data_offsets\":[0,3]} }";
     assert_int_equal(zr_st_open(st_write(*state, "odd.safetensors", header, 11), &set, NULL), ZERO_OK);
     assert_int_equal(zr_st_find(&set, "b")->begin, 8 + strlen(header) + 3);
     assert_int_equal(zr_st_find(&set, "a")->end, 8 + strlen(header) + 3);
@@ -72,12 +73,16 @@ static void test_unpadded_header_and_any_order(void **state)
 static void test_ranges_of_every_floating_type(void **state)
 {
     enum { COUNT = 5000 };
-    static const struct { const char *dtype; size_t bytes; } types[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}};
+    static const struct {
+        const char *dtype;
+        size_t bytes;
+    } types[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}};
     for (int t = 0; t < ZR_COUNT(types); t++) {
         char header[128];
         double value = 0;
         zr_buffer file = {0};
-        snprintf(header, sizeof header, "{\"x\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[0,%zu]}}", types[t].dtype, COUNT, COUNT * types[t].bytes);
+        snprintf(header, sizeof header, "{\"x\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[0,%zu]}}",
+                 types[t].dtype, COUNT, COUNT * types[t].bytes);
         zr_buffer_append(&file, &(uint64_t){strlen(header)}, 8);
         zr_buffer_append(&file, header, strlen(header));
         for (int i = 0; i < COUNT; i++) {
@@ -87,12 +92,16 @@ static void test_ranges_of_every_floating_type(void **state)
             memcpy(&bits, &narrow, 4);
             int exponent = narrow > 0 ? (int)(bits >> 23) - 127 : -15;
             uint16_t half = (uint16_t)((exponent + 15) << 10 | (bits >> 13 & 0x3ff)), brain = (uint16_t)(bits >> 16);
-            const void *stored = t == 0 ? (void *)&narrow : t == 1 ? (void *)&value : t == 2 ? (void *)&half : (void *)&brain;
+            const void *stored = t == 0   ? (void *)&narrow
+                                 : t == 1 ? (void *)&value
+                                 : t == 2 ? (void *)&half
+                                          : (void *)&brain;
             zr_buffer_append(&file, stored, types[t].bytes);
         }
         zr_st_set set;
         float out[COUNT];
-        assert_int_equal(zr_st_open(st_write_bytes(*state, "x.safetensors", file.data, file.length), &set, NULL), ZERO_OK);
+        assert_int_equal(zr_st_open(st_write_bytes(*state, "x.safetensors", file.data, file.length), &set, NULL),
+                         ZERO_OK);
         for (int64_t first = 0; first < COUNT; first += 617) {
             int64_t count = first % 2 ? COUNT - first : (COUNT - first) / 2;
             assert_int_equal(zr_st_read(&set, set.tensors, first, count, out, NULL), ZERO_OK);
@@ -107,7 +116,8 @@ static void test_ranges_of_every_floating_type(void **state)
 
 static void test_special_values(void **state)
 {
-    static const char header[] = "{\"d\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[0,24]},\"h\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[24,32]}}";
+    static const char header[] = "{\"d\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[0,24]},\"h\":{\"dtype\":"
+                                 "\"F16\",\"shape\":[4],\"data_offsets\":[24,32]}}";
     zr_buffer file = {0};
     zr_buffer_append(&file, &(uint64_t){sizeof header - 1}, 8);
     zr_buffer_append(&file, header, sizeof header - 1);
@@ -137,7 +147,8 @@ static void test_shards_by_their_index(void **state)
 {
     scratch *made = *state;
     zr_st_set set;
-    write_shards(made, "{\"metadata\":{\"total_size\":8},\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"b\":\"model-00001-of-00002.safetensors\"}}");
+    write_shards(made, "{\"metadata\":{\"total_size\":8},\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\","
+                       "\"b\":\"model-00001-of-00002.safetensors\"}}");
     assert_int_equal(zr_st_open(made->directory, &set, NULL), ZERO_OK);
     assert_int_equal(set.file_count, 2);
     assert_int_equal(set.tensor_count, 2);
@@ -153,25 +164,37 @@ static void test_shards_by_their_index(void **state)
 
 static void test_index_and_shards_that_disagree(void **state)
 {
-    static const struct { const char *index, *says; zero_status status; } cases[] = {
+    static const struct {
+        const char *index, *says;
+        zero_status status;
+    } cases[] = {
         {"{", "model.safetensors.index.json", ZERO_ERR_DATA},
         {"{}", "no object \"weight_map\"", ZERO_ERR_DATA},
         {"{\"weight_map\":[]}", "no object \"weight_map\"", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":1}}", "\"a\" is no string", ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"a\":\"../x.safetensors\"}}", "\"../x.safetensors\" is not the name of a file beside it", ZERO_ERR_DATA},
+        {"{\"weight_map\":{\"a\":\"../x.safetensors\"}}", "\"../x.safetensors\" is not the name of a file beside it",
+         ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "not the name of a file", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"..\"}}", "not the name of a file", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"\"}}", "not the name of a file", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"absent.safetensors\"}}", "absent.safetensors", ZERO_ERR_IO},
-        {"{\"weight_map\":{\"b\":\"model-00002-of-00002.safetensors\"}}", "\"b\" should lie in model-00002", ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\",\"b\":\"model-00002-of-00002.safetensors\"}}", "where it does not", ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"b\":\"model-00001-of-00002.safetensors\",\"c\":\"model-00001-of-00002.safetensors\"}}", "\"c\" should lie", ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"a\":\"twice.safetensors\",\"b\":\"model-00002-of-00002.safetensors\"}}", "tensor \"a\" lies in", ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"d\":\"more.safetensors\"}}", "does not name the tensor \"e\"", ZERO_ERR_DATA},
+        {"{\"weight_map\":{\"b\":\"model-00002-of-00002.safetensors\"}}", "\"b\" should lie in model-00002",
+         ZERO_ERR_DATA},
+        {"{\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\",\"b\":\"model-00002-of-00002.safetensors\"}}",
+         "where it does not", ZERO_ERR_DATA},
+        {"{\"weight_map\":{\"b\":\"model-00001-of-00002.safetensors\",\"c\":\"model-00001-of-00002.safetensors\"}}",
+         "\"c\" should lie", ZERO_ERR_DATA},
+        {"{\"weight_map\":{\"a\":\"twice.safetensors\",\"b\":\"model-00002-of-00002.safetensors\"}}",
+         "tensor \"a\" lies in", ZERO_ERR_DATA},
+        {"{\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"d\":\"more.safetensors\"}}",
+         "does not name the tensor \"e\"", ZERO_ERR_DATA},
     };
     scratch *made = *state;
     st_write(made, "twice.safetensors", SHARD("a", "5"), 5);
-    st_write(made, "more.safetensors", "{\"d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"e\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0);
+    st_write(made, "more.safetensors",
+             "{\"d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"e\":{\"dtype\":\"U8\",\"shape\":[0],"
+             "\"data_offsets\":[0,0]}}",
+             0);
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         zr_st_set set;
         zero_error error = {0};
@@ -196,7 +219,9 @@ static void test_every_allocation_may_fail(void **state)
 {
     scratch *made = *state;
     zero_status status = ZERO_ERR_MEMORY;
-    write_shards(made, "{\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"b\":\"model-00001-of-00002.safetensors\"}}");
+    write_shards(
+        made,
+        "{\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"b\":\"model-00001-of-00002.safetensors\"}}");
     for (int nth = 1; status != ZERO_OK; nth++) {
         zr_st_set set;
         zero_error error = {0};

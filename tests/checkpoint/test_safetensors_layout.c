@@ -6,13 +6,27 @@ static void put_element(char *out, zero_dtype dtype, int64_t i)
 {
     float value = (float)(i - 3) / 4;
     switch (dtype) {
-    case ZERO_F32: memcpy(out, &value, 4); break;
-    case ZERO_F64: memcpy(out, &(double){value}, 8); break;
-    case ZERO_F16: memcpy(out, &(uint16_t){zr_f32_to_f16(value)}, 2); break;
-    case ZERO_BF16: memcpy(out, &(uint16_t){zr_f32_to_bf16(value)}, 2); break;
-    case ZERO_I32: memcpy(out, &(int32_t){(int32_t)i - 3}, 4); break;
-    case ZERO_I64: memcpy(out, &(int64_t){i - 3}, 8); break;
-    case ZERO_U8: *out = (char)i; break;
+    case ZERO_F32:
+        memcpy(out, &value, 4);
+        break;
+    case ZERO_F64:
+        memcpy(out, &(double){value}, 8);
+        break;
+    case ZERO_F16:
+        memcpy(out, &(uint16_t){zr_f32_to_f16(value)}, 2);
+        break;
+    case ZERO_BF16:
+        memcpy(out, &(uint16_t){zr_f32_to_bf16(value)}, 2);
+        break;
+    case ZERO_I32:
+        memcpy(out, &(int32_t){(int32_t)i - 3}, 4);
+        break;
+    case ZERO_I64:
+        memcpy(out, &(int64_t){i - 3}, 8);
+        break;
+    case ZERO_U8:
+        *out = (char)i;
+        break;
     }
 }
 
@@ -46,8 +60,10 @@ static void test_prefix_and_escapes(void **state)
         {"wte.weight", ZERO_F32, 2, (const int64_t[]){2, 3}},
         {"a\"\\\n\xc3\xa9", ZERO_F32, 1, (const int64_t[]){1}},
     };
-    static const char expected[] = "{\"__metadata__\":{\"format\":\"pt\"},\"transformer.a\\\"\\\\\\n\xc3\xa9\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-                                   "\"transformer.wte.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[4,28]}}";
+    static const char expected[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},\"transformer.a\\\"\\\\\\n\xc3\xa9\":{\"dtype\":\"F32\",\"shape\":[1],"
+        "\"data_offsets\":[0,4]},"
+        "\"transformer.wte.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[4,28]}}";
     zr_st_layout layout;
     uint64_t header_bytes;
     assert_int_equal(zr_st_layout_create(entries, 2, "transformer.", &layout, NULL), ZERO_OK);

@@ -3,7 +3,11 @@
 
 #define X "{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":"
 
-static const struct refusal { const char *header; size_t data_bytes; const char *says; } refusals[] = {
+static const struct refusal {
+    const char *header;
+    size_t data_bytes;
+    const char *says;
+} refusals[] = {
     {"", 0, "does not begin with {"},
     {" {}", 0, "does not begin with {"},
     {"[]", 0, "does not begin with {"},
@@ -23,7 +27,9 @@ static const struct refusal { const char *header; size_t data_bytes; const char 
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[\"4\"],\"data_offsets\":[0,4]}}", 4, "\"shape\" is not"},
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[9223372036854775808],\"data_offsets\":[0,4]}}", 4, "x.safetensors"},
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "x.safetensors"},
-    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}", 8, "x.safetensors"},
+    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_"
+     "offsets\":[4,8]}}",
+     8, "x.safetensors"},
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4],\"more\":1}}", 4, "fields besides"},
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4]}}", 4, "\"data_offsets\" is not"},
     {X "[]}}", 4, "\"data_offsets\" is not"},
@@ -39,8 +45,10 @@ static const struct refusal { const char *header; size_t data_bytes; const char 
     {X "[1,5]}}", 5, "begins at byte 1 of the data, where the one before ends at 0"},
     {X "[0,4]}}", 5, "the file at byte"},
     {X "[0,4]}}", 3, "of which the file has 3"},
-    {X "[0,4]},\"y\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[5,7]}}", 7, "\"y\" begins at byte 5 of the data, where the one before ends at 4"},
-    {X "[0,4]},\"y\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}", 5, "\"y\" begins at byte 3 of the data, where the one before ends at 4"},
+    {X "[0,4]},\"y\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[5,7]}}", 7,
+     "\"y\" begins at byte 5 of the data, where the one before ends at 4"},
+    {X "[0,4]},\"y\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}", 5,
+     "\"y\" begins at byte 3 of the data, where the one before ends at 4"},
     {"{\"x\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, "part of a byte"},
     {"{\"x\":{\"dtype\":\"F6_E2M3\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, "part of a byte"},
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "too many elements"},
@@ -57,7 +65,8 @@ static void test_each_rule_of_the_format(void **state)
     for (int i = 0; i < ZR_COUNT(refusals); i++) {
         zr_st_set set;
         zero_error error = {0};
-        zero_status status = zr_st_open(st_write(*state, "x.safetensors", refusals[i].header, refusals[i].data_bytes), &set, &error);
+        zero_status status =
+            zr_st_open(st_write(*state, "x.safetensors", refusals[i].header, refusals[i].data_bytes), &set, &error);
         if (status != ZERO_ERR_DATA || !strstr(error.message, refusals[i].says))
             fail_msg("%s\ngave %s: %s", refusals[i].header, zero_status_name(status), error.message);
         assert_contains(error.message, "x.safetensors");
@@ -67,20 +76,26 @@ static void test_each_rule_of_the_format(void **state)
 
 static void test_what_the_format_allows(void **state)
 {
-    static const struct { const char *header; size_t data_bytes; } allowed[] = {
+    static const struct {
+        const char *header;
+        size_t data_bytes;
+    } allowed[] = {
         {"{\"x\":{\"dtype\":\"F4\",\"shape\":[2],\"data_offsets\":[0,1]}}", 1},
         {"{\"x\":{\"dtype\":\"F6_E3M2\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3},
         {"{\"x\":{\"dtype\":\"C64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8},
         {"{\"x\":{\"dtype\":\"BOOL\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1},
-        {"{\"y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]},\"z\":{\"dtype\":\"U8\",\"shape\":[0,9],\"data_offsets\":[0,0]},\"x\":{\"dtype\":\"U8\","
-         "\"shape\":[4],\"data_offsets\":[0,4]}}", 4},
+        {"{\"y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]},\"z\":{\"dtype\":\"U8\",\"shape\":[0,9],"
+         "\"data_offsets\":[0,0]},\"x\":{\"dtype\":\"U8\","
+         "\"shape\":[4],\"data_offsets\":[0,4]}}",
+         4},
         {"{\"__metadata__\":{\"format\":\"pt\",\"\":\"\"}}\n\t  ", 0},
         {"{\"\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1},
     };
     for (int i = 0; i < ZR_COUNT(allowed); i++) {
         zr_st_set set;
         zero_error error = {0};
-        if (zr_st_open(st_write(*state, "x.safetensors", allowed[i].header, allowed[i].data_bytes), &set, &error) != ZERO_OK)
+        if (zr_st_open(st_write(*state, "x.safetensors", allowed[i].header, allowed[i].data_bytes), &set, &error) !=
+            ZERO_OK)
             fail_msg("%s\nis legal, but gave: %s", allowed[i].header, error.message);
         zr_st_close(&set);
     }
@@ -127,7 +142,8 @@ static void test_a_directory_of_that_name(void **state)
 
 static void test_a_zero_behind_a_number(void **state)
 {
-    static const char file[] = "\x3a\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"U8\",\"shape\":[4\0],\"data_offsets\":[0,4]}}    data";
+    static const char file[] =
+        "\x3a\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"U8\",\"shape\":[4\0],\"data_offsets\":[0,4]}}    data";
     expect_refused(*state, file, sizeof file - 1, "byte 29 of the header is 0");
 }
 
@@ -171,7 +187,8 @@ static void read_everything(const zr_st_set *set)
 
 static void test_every_changed_byte(void **state)
 {
-    static const unsigned char changes[] = {0, ' ', '"', ',', '-', '0', '1', '9', ':', '[', '\\', ']', 'e', '{', '}', 0x80, 0xff};
+    static const unsigned char changes[] = {0,   ' ',  '"', ',', '-', '0', '1',  '9', ':',
+                                            '[', '\\', ']', 'e', '{', '}', 0x80, 0xff};
     size_t length;
     char *data = golden_read(&length);
     uint64_t header_bytes;

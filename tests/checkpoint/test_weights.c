@@ -13,7 +13,10 @@
 
 enum fault { FAULT_NONE, FAULT_MEMORY, FAULT_PWRITE, FAULT_FSYNC, FAULT_RENAME };
 
-static _Thread_local struct { enum fault kind; int in; } fault; // in: the call that fails, 1 = the next
+static _Thread_local struct {
+    enum fault kind;
+    int in;
+} fault; // in: the call that fails, 1 = the next
 
 static bool fails(enum fault kind)
 {
@@ -80,7 +83,10 @@ typedef struct job { // what all ranks do together
     int wrong[MAX_RANKS]; // elements that were not what they should be
 } job;
 
-typedef struct rank_job { job *job; zero_comm *comm; } rank_job;
+typedef struct rank_job {
+    job *job;
+    zero_comm *comm;
+} rank_job;
 
 // Rank r of N holds elements [r, r+1) * TOTAL / N of the tensors laid end to end.
 static int make_ranges(const zero_comm *comm, const job *all, float *data, zr_weight_range *ranges)
@@ -92,7 +98,8 @@ static int make_ranges(const zero_comm *comm, const job *all, float *data, zr_we
     for (int t = 0; t < TENSORS; at += sizes[t++]) {
         int64_t first = ZR_MAX(begin, at), last = ZR_MIN(end, at + sizes[t]);
         if (first < last)
-            ranges[count++] = (zr_weight_range){.tensor = &model[t], .first = first - at, .count = last - first, .data = data + first};
+            ranges[count++] = (zr_weight_range){
+                .tensor = &model[t], .first = first - at, .count = last - first, .data = data + first};
     }
     return count;
 }
@@ -346,18 +353,27 @@ static void test_ranges_that_leave_a_hole(void **state)
     }
 }
 
-#define F32(name, shape, begin, end) "\"" name "\":{\"dtype\":\"F32\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end "]}"
+#define F32(name, shape, begin, end)                                                                                   \
+    "\"" name "\":{\"dtype\":\"F32\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end "]}"
 #define FIRST F32("wte.weight", "7,5", "0", "140") ","
-#define REST "," F32("scale", "", "12144", "12148") "," F32("a.conv", "2,3,4,5", "12148", "12628") "," F32("none", "0,4", "12628", "12628") "}"
+#define REST                                                                                                           \
+    "," F32("scale", "", "12144", "12148") "," F32("a.conv", "2,3,4,5", "12148",                                       \
+                                                   "12628") "," F32("none", "0,4", "12628", "12628") "}"
 
 static void test_models_that_do_not_fit(void **state)
 {
-    static const struct { const char *header, *says; } cases[] = {
+    static const struct {
+        const char *header, *says;
+    } cases[] = {
         {"{" FIRST F32("h.0.other", "3001", "140", "12144") REST, "no tensor \"h.0.bias\" (3001)"},
-        {"{" FIRST F32("h.0.bias", "3001,1", "140", "12144") REST, "tensor \"h.0.bias\" is 3001 x 1, where the model has 3001"},
-        {"{" F32("wte.weight", "5,7", "0", "140") "," F32("h.0.bias", "3001", "140", "12144") REST, "\"wte.weight\" is 5 x 7, where the model has 7 x 5"},
-        {"{" F32("wte.weight", "7,5", "0", "140") "," F32("h.0.bias", "3001", "140", "12144") "," F32("scale", "1", "12144", "12148") ","
-         F32("a.conv", "2,3,4,5", "12148", "12628") "," F32("none", "0,4", "12628", "12628") "}", "\"scale\" is 1, where the model has scalar"},
+        {"{" FIRST F32("h.0.bias", "3001,1", "140", "12144") REST,
+         "tensor \"h.0.bias\" is 3001 x 1, where the model has 3001"},
+        {"{" F32("wte.weight", "5,7", "0", "140") "," F32("h.0.bias", "3001", "140", "12144") REST,
+         "\"wte.weight\" is 5 x 7, where the model has 7 x 5"},
+        {"{" F32("wte.weight", "7,5", "0", "140") "," F32("h.0.bias", "3001", "140", "12144") "," F32(
+             "scale", "1", "12144", "12148") "," F32("a.conv", "2,3,4,5", "12148",
+                                                     "12628") "," F32("none", "0,4", "12628", "12628") "}",
+         "\"scale\" is 1, where the model has scalar"},
         {"{" FIRST F32("h.0.bias", "3001", "140", "12144") REST, "it was cut short"},
         {"{", "x.safetensors"},
     };
@@ -377,8 +393,11 @@ static void test_models_that_do_not_fit(void **state)
 // Only the ranks that hold parts of a.conv read it; all hear of it.
 static void test_a_dtype_that_one_rank_finds(void **state)
 {
-    static const char header[] = "{" FIRST F32("h.0.bias", "3001", "140", "12144") "," F32("scale", "", "12144", "12148") ","
-                                 "\"a.conv\":{\"dtype\":\"I32\",\"shape\":[2,3,4,5],\"data_offsets\":[12148,12628]}," F32("none", "0,4", "12628", "12628") "}";
+    static const char header[] = "{" FIRST F32("h.0.bias", "3001", "140", "12144") "," F32(
+        "scale", "", "12144",
+        "12148") ","
+                 "\"a.conv\":{\"dtype\":\"I32\",\"shape\":[2,3,4,5],\"data_offsets\":[12148,12628]}," F32(
+                     "none", "0,4", "12628", "12628") "}";
     job load = load_job(st_write(*state, "x.safetensors", header, 12628));
     run(&load, 3);
     assert_all_say(&load, 3, ZERO_ERR_UNSUPPORTED, "tensor \"a.conv\" has dtype I32");

@@ -13,7 +13,7 @@
 
 enum { SLOT_SMALL, SLOT_ODD, SLOT_LARGE, SLOTS };
 static const char *const slot_names[] = {"small", "odd", "large"};
-static const int64_t shard_elems[] = {64, 777, 70000};
+static const int64_t shard_elems[] = {64, 777, 20000};
 
 // A value of wide range: neighbours in the tree cancel and absorb each other.
 static float value_of(int rank, int slot, int round, int64_t i)
@@ -79,7 +79,7 @@ static zero_status check_shard(zero_comm *comm, const float *got, int slot, int 
 
 static zero_status try_reduce_scatter(zr_window *window, int slot, int round, uint64_t *digest, zero_error *error)
 {
-    static _Thread_local float sum[70000];
+    static _Thread_local float sum[20000];
     zr_handle handle;
     int64_t n = shard_elems[slot];
     fill(window, slot, round);

@@ -63,6 +63,8 @@ static void odd_large_and_largest_rank_counts(void **state)
 static void counts_large_enough_for_threads(void **state)
 {
     check(3, 400001, false, -1);
+    check(2, 1300001, false, -1); // streams its result
+    check(2, 1300001, false, 1);
     check(6, 150000, true, -1);
 }
 

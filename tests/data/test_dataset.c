@@ -49,7 +49,8 @@ static void test_files_that_are_none(void **state)
 {
     zr_text text;
     zero_error error;
-    const char *const missing[] = {paths[0], "/nonexistent/data.txt"}, *const empty[] = {paths[0], paths[2]}, *const folder[] = {directory};
+    const char *const missing[] = {paths[0], "/nonexistent/data.txt"}, *const empty[] = {paths[0], paths[2]},
+                      *const folder[] = {directory};
     assert_int_equal(zr_text_load(missing, 2, &text, &error), ZERO_ERR_IO);
     assert_non_null(strstr(error.message, "/nonexistent/data.txt"));
     assert_int_equal(zr_text_load(empty, 2, &text, &error), ZERO_ERR_DATA);
@@ -80,7 +81,8 @@ static void test_the_last_tenth(void **state)
     char plain[1000] = {0};
     for (size_t length = 1; length <= sizeof plain; length++) // nine tenths, rounded down
         assert_int_equal(zr_text_split(&(zr_text){.data = plain, .length = length}), 9 * length / 10);
-    char mixed[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xf0\x9f\x98\x80\xe2\x82\xac\xc3\xa9""b\xf0\x9f\x98\x80";
+    char mixed[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xf0\x9f\x98\x80\xe2\x82\xac\xc3\xa9"
+                   "b\xf0\x9f\x98\x80";
     for (size_t length = 1; length < sizeof mixed; length++) {
         size_t split = zr_text_split(&(zr_text){.data = mixed, .length = length});
         assert_true(split <= 9 * length / 10 && split + 3 >= 9 * length / 10);
@@ -107,14 +109,16 @@ static void test_parts_do_not_show(void **state)
     for (size_t i = 0; i < characters; i++)
         memcpy(text + 3 * i, i % 7 ? "\xe2\x82\xac" : "\xe2\x82\xad", 3);
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, text, 3 * characters, "euro", &tokenizer, NULL), ZERO_OK);
-    assert_int_equal(zr_dataset_create(tokenizer, text, 3 * characters, "euro", 16, 1, count_beat, &beats, &dataset, NULL), ZERO_OK);
+    assert_int_equal(
+        zr_dataset_create(tokenizer, text, 3 * characters, "euro", 16, 1, count_beat, &beats, &dataset, NULL), ZERO_OK);
     assert_int_equal(dataset.count, characters);
     for (size_t i = 0; i < characters; i++)
         assert_true(dataset.tokens[i] == (i % 7 == 0));
     assert_true(beats >= 2);
     zr_dataset_free(&dataset);
     text[8000000] = (char)0xff; // in the second part
-    assert_int_equal(zr_dataset_create(tokenizer, text, 3 * characters, "euro", 16, 1, NULL, NULL, &dataset, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_dataset_create(tokenizer, text, 3 * characters, "euro", 16, 1, NULL, NULL, &dataset, &error),
+                     ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "euro: byte 7999998 "));
     assert_null(dataset.tokens);
     zr_tokenizer_destroy(tokenizer);
@@ -127,11 +131,14 @@ static void test_text_shorter_than_a_window(void **state)
     zr_dataset dataset;
     zero_error error;
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_BYTES, NULL, 0, "none", &tokenizer, NULL), ZERO_OK);
-    assert_int_equal(zr_dataset_create(tokenizer, "0123456789", 10, "ten.txt", 10, 1, NULL, NULL, &dataset, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_dataset_create(tokenizer, "0123456789", 10, "ten.txt", 10, 1, NULL, NULL, &dataset, &error),
+                     ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "ten.txt: 10 tokens, fewer than the 11 "));
     assert_null(dataset.tokens);
-    assert_int_equal(zr_dataset_create(tokenizer, "0123456789", 10, "ten.txt", 0, 1, NULL, NULL, &dataset, &error), ZERO_ERR_USAGE);
-    assert_int_equal(zr_dataset_create(tokenizer, "0123456789", 10, "ten.txt", 9, 1, NULL, NULL, &dataset, NULL), ZERO_OK);
+    assert_int_equal(zr_dataset_create(tokenizer, "0123456789", 10, "ten.txt", 0, 1, NULL, NULL, &dataset, &error),
+                     ZERO_ERR_USAGE);
+    assert_int_equal(zr_dataset_create(tokenizer, "0123456789", 10, "ten.txt", 9, 1, NULL, NULL, &dataset, NULL),
+                     ZERO_OK);
     assert_int_equal(zr_dataset_windows(&dataset), 1);
     assert_int_equal(zr_dataset_eval_windows(&dataset), 1);
     int32_t tokens[9], targets[9];
@@ -150,7 +157,9 @@ static void test_no_memory_for_the_tokens(void **state)
         zr_dataset dataset;
         zero_error error;
         zr_alloc_fail_at(nth);
-        assert_int_equal(zr_dataset_create(tokenizer, "\xc3\xa9\xc3\xa9\xc3\xa9", 6, "e", 1, 1, NULL, NULL, &dataset, &error), ZERO_ERR_MEMORY);
+        assert_int_equal(
+            zr_dataset_create(tokenizer, "\xc3\xa9\xc3\xa9\xc3\xa9", 6, "e", 1, 1, NULL, NULL, &dataset, &error),
+            ZERO_ERR_MEMORY);
         zr_alloc_fail_at(0);
         assert_null(dataset.tokens);
     }
@@ -160,7 +169,8 @@ static void test_no_memory_for_the_tokens(void **state)
 // A stream whose token i is i, so that a window's first token says where it starts.
 static zr_dataset counting_dataset(int64_t count, int64_t seq, uint64_t seed)
 {
-    zr_dataset dataset = {.tokens = zr_alloc((size_t)count * sizeof(int32_t), NULL), .count = count, .seq = seq, .seed = seed};
+    zr_dataset dataset = {
+        .tokens = zr_alloc((size_t)count * sizeof(int32_t), NULL), .count = count, .seq = seq, .seed = seed};
     for (int64_t i = 0; i < count; i++)
         dataset.tokens[i] = (int32_t)i;
     return dataset;
@@ -170,7 +180,8 @@ static zr_dataset counting_dataset(int64_t count, int64_t seq, uint64_t seed)
 static void check_epoch(const zr_dataset *dataset, int64_t epoch)
 {
     int64_t windows = zr_dataset_windows(dataset), seq = dataset->seq, visited = 0;
-    int32_t *tokens = zr_alloc((size_t)(windows * seq) * sizeof *tokens, NULL), *targets = zr_alloc((size_t)(windows * seq) * sizeof *targets, NULL);
+    int32_t *tokens = zr_alloc((size_t)(windows * seq) * sizeof *tokens, NULL),
+            *targets = zr_alloc((size_t)(windows * seq) * sizeof *targets, NULL);
     char *seen = zr_alloc((size_t)dataset->count, NULL);
     zr_dataset_train_batch(dataset, epoch * windows, windows, tokens, targets);
     for (int64_t i = 0; i < windows * seq; i++) {
@@ -212,7 +223,9 @@ static int32_t start_of(const zr_dataset *dataset, int64_t sample)
 static void test_every_phase_and_no_other(void **state)
 {
     const int64_t seq = 8;
-    const struct { int64_t count, phases; } cases[] = {{9, 1}, {12, 4}, {16, 8}, {23, 8}, {24, 8}, {25, 8}, {400, 8}};
+    const struct {
+        int64_t count, phases;
+    } cases[] = {{9, 1}, {12, 4}, {16, 8}, {23, 8}, {24, 8}, {25, 8}, {400, 8}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         zr_dataset dataset = counting_dataset(cases[i].count, seq, 7);
         int64_t windows = zr_dataset_windows(&dataset), seen[8] = {0}, distinct = 0;
@@ -246,7 +259,9 @@ static void test_samples_are_functions_of_seed_and_number(void **state)
 
 static void test_evaluation_windows(void **state)
 {
-    const struct { int64_t count, windows; } cases[] = {{9, 1}, {16, 1}, {17, 2}, {24, 2}, {25, 3}};
+    const struct {
+        int64_t count, windows;
+    } cases[] = {{9, 1}, {16, 1}, {17, 2}, {24, 2}, {25, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         zr_dataset dataset = counting_dataset(cases[i].count, 8, 1);
         int32_t tokens[24], targets[24];

@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static const char sample[] = "Hello  world\n\n\tna\xc3\xafve \xe2\x80\x94 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80 \"\\ e\xcc\x81\x7f end ";
+static const char sample[] =
+    "Hello  world\n\n\tna\xc3\xafve \xe2\x80\x94 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80 \"\\ e\xcc\x81\x7f end ";
 
 static char *make_directory(void)
 {
@@ -86,7 +87,8 @@ static size_t put_character(char *out, int32_t c)
         return (size_t)sprintf(out, "%c%c", 0xc0 | c >> 6, 0x80 | (c & 63));
     if (c < 0x10000)
         return (size_t)sprintf(out, "%c%c%c", 0xe0 | c >> 12, 0x80 | (c >> 6 & 63), 0x80 | (c & 63));
-    return (size_t)sprintf(out, "%c%c%c%c", 0xf0 | c >> 18, 0x80 | (c >> 12 & 63), 0x80 | (c >> 6 & 63), 0x80 | (c & 63));
+    return (size_t)sprintf(out, "%c%c%c%c", 0xf0 | c >> 18, 0x80 | (c >> 12 & 63), 0x80 | (c >> 6 & 63),
+                           0x80 | (c & 63));
 }
 
 static void test_every_character_there_is(void **state)
@@ -116,8 +118,26 @@ static void test_every_character_there_is(void **state)
 static void test_invalid_utf8_is_refused_where_it_is(void **state)
 {
     static const char *const invalid[] = {
-        "\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x80\x80\x80", "\xf0\x8f\xbf\xbf",
-        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xfe", "\xc3", "\xc3(", "\xe2\x82", "\xe2\x82 ", "\xf0\x9f\x98", "\xf0\x9f\x98z",
+        "\x80",
+        "\xbf",
+        "\xc0\x80",
+        "\xc1\xbf",
+        "\xe0\x80\x80",
+        "\xe0\x9f\xbf",
+        "\xed\xa0\x80",
+        "\xed\xbf\xbf",
+        "\xf0\x80\x80\x80",
+        "\xf0\x8f\xbf\xbf",
+        "\xf4\x90\x80\x80",
+        "\xf5\x80\x80\x80",
+        "\xff",
+        "\xfe",
+        "\xc3",
+        "\xc3(",
+        "\xe2\x82",
+        "\xe2\x82 ",
+        "\xf0\x9f\x98",
+        "\xf0\x9f\x98z",
     };
     zr_tokenizer *all, *none = NULL;
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, "ab\xc3\xa9", 4, "good", &all, NULL), ZERO_OK);
@@ -127,7 +147,8 @@ static void test_invalid_utf8_is_refused_where_it_is(void **state)
         int64_t count;
         zero_error error;
         size_t length = (size_t)snprintf(text, sizeof text, "ab\xc3\xa9%s", invalid[i]);
-        assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, text, length, "bad.txt", &none, &error), ZERO_ERR_DATA);
+        assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, text, length, "bad.txt", &none, &error),
+                         ZERO_ERR_DATA);
         assert_non_null(strstr(error.message, "bad.txt: byte 4 "));
         assert_int_equal(zr_tokenizer_encode(all, text, length, "bad.txt", ids, &count, &error), ZERO_ERR_DATA);
         assert_non_null(strstr(error.message, "bad.txt: byte 4 "));
@@ -149,7 +170,8 @@ static void test_text_that_chars_cannot_hold(void **state)
     int32_t ids[8];
     int64_t count;
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, "abc", 3, "abc", &tokenizer, NULL), ZERO_OK);
-    assert_int_equal(zr_tokenizer_encode(tokenizer, "ab\xe2\x82\xac", 5, "new.txt", ids, &count, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_tokenizer_encode(tokenizer, "ab\xe2\x82\xac", 5, "new.txt", ids, &count, &error),
+                     ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "new.txt: byte 2: the character U+20AC"));
     assert_int_equal(zr_tokenizer_encode(tokenizer, "a\0", 2, "new.txt", ids, &count, &error), ZERO_ERR_DATA);
     zr_tokenizer_destroy(tokenizer);
@@ -191,14 +213,17 @@ static void test_written_and_read_back(void **state)
         zr_tokenizer *written, *read;
         int32_t ids[2][sizeof sample];
         int64_t count[2];
-        assert_int_equal(zr_tokenizer_create((zr_tokenizer_kind)kind, sample, sizeof sample - 1, "sample", &written, NULL), ZERO_OK);
+        assert_int_equal(
+            zr_tokenizer_create((zr_tokenizer_kind)kind, sample, sizeof sample - 1, "sample", &written, NULL), ZERO_OK);
         assert_int_equal(zr_tokenizer_save(written, directory, NULL), ZERO_OK);
         assert_int_equal(zr_tokenizer_load(directory, &read, NULL), ZERO_OK);
         assert_int_equal(zr_tokenizer_kind_of(read), kind);
         assert_string_equal(zr_tokenizer_name(read), zr_tokenizer_name(written));
         assert_int_equal(zr_tokenizer_vocabulary(read), zr_tokenizer_vocabulary(written));
-        assert_int_equal(zr_tokenizer_encode(written, sample, sizeof sample - 1, "sample", ids[0], &count[0], NULL), ZERO_OK);
-        assert_int_equal(zr_tokenizer_encode(read, sample, sizeof sample - 1, "sample", ids[1], &count[1], NULL), ZERO_OK);
+        assert_int_equal(zr_tokenizer_encode(written, sample, sizeof sample - 1, "sample", ids[0], &count[0], NULL),
+                         ZERO_OK);
+        assert_int_equal(zr_tokenizer_encode(read, sample, sizeof sample - 1, "sample", ids[1], &count[1], NULL),
+                         ZERO_OK);
         assert_int_equal(count[0], count[1]);
         assert_memory_equal(ids[0], ids[1], (size_t)count[0] * sizeof(int32_t));
         assert_round_trip(read, sample, sizeof sample - 1);
@@ -215,8 +240,9 @@ static void test_written_and_read_back(void **state)
 static void test_bytes_are_spelt_in_gpt2s_alphabet(void **state)
 {
     static const char *const entries[] = {
-        "\"\xc4\x80\":0,", "\"\xc4\x8a\":10,", "\"\xc4\xa0\":32,", "\"!\":33,", "\"\\\"\":34,", "\"\\\\\":92,", "\"~\":126,", "\"\xc4\xa1\":127,",
-        "\"\xc5\x82\":160,", "\"\xc2\xa1\":161,", "\"\xc5\x83\":173,", "\"\xc2\xae\":174,", "\"\xc3\xbf\":255",
+        "\"\xc4\x80\":0,",   "\"\xc4\x8a\":10,",  "\"\xc4\xa0\":32,",  "\"!\":33,",         "\"\\\"\":34,",
+        "\"\\\\\":92,",      "\"~\":126,",        "\"\xc4\xa1\":127,", "\"\xc5\x82\":160,", "\"\xc2\xa1\":161,",
+        "\"\xc5\x83\":173,", "\"\xc2\xae\":174,", "\"\xc3\xbf\":255",
     };
     char *directory = make_directory();
     zr_tokenizer *tokenizer;
@@ -243,26 +269,42 @@ static void test_saving_where_nothing_can_be_written(void **state)
     zr_tokenizer_destroy(tokenizer);
 }
 
-static const struct refusal { const char *json; zero_status status; const char *says; } refusals[] = {
+static const struct refusal {
+    const char *json;
+    zero_status status;
+    const char *says;
+} refusals[] = {
     {"{", ZERO_ERR_DATA, "tokenizer.json"},
     {"[]", ZERO_ERR_DATA, "model"},
     {"{}", ZERO_ERR_DATA, "model"},
     {"{\"model\":3}", ZERO_ERR_DATA, "model"},
     {"{\"model\":{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]}}", ZERO_ERR_DATA, "vocab"},
-    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", ZERO_ERR_UNSUPPORTED, "WordPiece tokenizer: not built yet"},
-    {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", ZERO_ERR_UNSUPPORTED,
-     "GPT-2 BPE merges: not built yet"},
-    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\",\"b\"]]}}", ZERO_ERR_UNSUPPORTED, "BPE merges: not built yet"},
-    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"byte_fallback\":true}}", ZERO_ERR_UNSUPPORTED, "byte_fallback"},
-    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"a\"}}", ZERO_ERR_UNSUPPORTED, "unk_token"},
-    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"dropout\":0.1}}", ZERO_ERR_UNSUPPORTED, "dropout"},
-    {"{\"normalizer\":{\"type\":\"NFC\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", ZERO_ERR_UNSUPPORTED, "normalizer"},
-    {"{\"added_tokens\":[{}],\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", ZERO_ERR_UNSUPPORTED, "added_tokens"},
-    {"{\"post_processor\":{\"type\":\"TemplateProcessing\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", ZERO_ERR_UNSUPPORTED,
-     "TemplateProcessing"},
-    {"{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", ZERO_ERR_UNSUPPORTED, "Whitespace"},
-    {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", ZERO_ERR_UNSUPPORTED, "add_prefix_space"},
-    {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", ZERO_ERR_UNSUPPORTED,
+     "WordPiece tokenizer: not built yet"},
+    {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"vocab\":{\"a\":0},\"merges\":"
+     "[\"a b\"]}}",
+     ZERO_ERR_UNSUPPORTED, "GPT-2 BPE merges: not built yet"},
+    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\",\"b\"]]}}", ZERO_ERR_UNSUPPORTED,
+     "BPE merges: not built yet"},
+    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"byte_fallback\":true}}", ZERO_ERR_UNSUPPORTED,
+     "byte_fallback"},
+    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"a\"}}", ZERO_ERR_UNSUPPORTED,
+     "unk_token"},
+    {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"dropout\":0.1}}", ZERO_ERR_UNSUPPORTED,
+     "dropout"},
+    {"{\"normalizer\":{\"type\":\"NFC\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
+     ZERO_ERR_UNSUPPORTED, "normalizer"},
+    {"{\"added_tokens\":[{}],\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", ZERO_ERR_UNSUPPORTED,
+     "added_tokens"},
+    {"{\"post_processor\":{\"type\":\"TemplateProcessing\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":"
+     "[]}}",
+     ZERO_ERR_UNSUPPORTED, "TemplateProcessing"},
+    {"{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
+     ZERO_ERR_UNSUPPORTED, "Whitespace"},
+    {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
+     ZERO_ERR_UNSUPPORTED, "add_prefix_space"},
+    {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\",\"vocab\":{"
+     "\"a\":0},\"merges\":[]}}",
      ZERO_ERR_UNSUPPORTED, "vocabulary of 1 "},
     {"{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", ZERO_ERR_DATA, "vocabulary of 0"},
     {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"ab\":0},\"merges\":[]}}", ZERO_ERR_UNSUPPORTED, "\"ab\""},
@@ -326,7 +368,8 @@ static void test_other_orders_of_bytes_are_refused(void **state)
 // No prefix of a good file, and no change of one byte, may do worse than fail.
 static void test_garbled_files(void **state)
 {
-    static const char text[] = "{\"pre_tokenizer\":null,\"decoder\":{\"type\":\"Fuse\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\xc3\xa9\":1},\"merges\":[]}}";
+    static const char text[] = "{\"pre_tokenizer\":null,\"decoder\":{\"type\":\"Fuse\"},\"model\":{\"type\":\"BPE\","
+                               "\"vocab\":{\"a\":0,\"\xc3\xa9\":1},\"merges\":[]}}";
     static const char changes[] = {0, '"', '{', '}', '[', '9', '-', '\\', ' ', (char)0xff};
     char *directory = make_directory();
     zr_tokenizer *tokenizer;

@@ -11,10 +11,12 @@
 
 extern char **environ;
 
-static const char sample[] = "Hello  world\r\n\n\tna\xc3\xafve \xe2\x80\x94 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80 's . , e\xcc\x81 \xc3\xa9 [CLS] <|endoftext|>"
+static const char sample[] = "Hello  world\r\n\n\tna\xc3\xafve \xe2\x80\x94 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80 "
+                             "'s . , e\xcc\x81 \xc3\xa9 [CLS] <|endoftext|>"
                              "\x01\x1f\x7f \"\\/ \xe2\x80\xa8\xc2\xa0\xef\xbb\xbf ## \xe2\x96\x81x  ";
 
-static zero_status write_kind(zr_tokenizer_kind kind, const char *root, const char *text, size_t length, zero_error *error)
+static zero_status write_kind(zr_tokenizer_kind kind, const char *root, const char *text, size_t length,
+                              zero_error *error)
 {
     char path[256];
     zr_tokenizer *tokenizer;
@@ -37,7 +39,8 @@ static void make_text(zr_buffer *text)
 {
     zr_buffer_append(text, sample, sizeof sample - 1);
     for (int c = 0x80; c < 0x30000; c += c < 0x3000 ? 1 : 37) {
-        char utf8[4] = {(char)(0xf0 | c >> 18), (char)(0x80 | (c >> 12 & 63)), (char)(0x80 | (c >> 6 & 63)), (char)(0x80 | (c & 63))};
+        char utf8[4] = {(char)(0xf0 | c >> 18), (char)(0x80 | (c >> 12 & 63)), (char)(0x80 | (c >> 6 & 63)),
+                        (char)(0x80 | (c & 63))};
         int bytes = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
         utf8[4 - bytes] = (char)((bytes == 2 ? 0xc0 : bytes == 3 ? 0xe0 : 0xf0) | c >> (6 * (bytes - 1)));
         if (c < 0xd800 || c > 0xdfff)

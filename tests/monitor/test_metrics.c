@@ -6,9 +6,17 @@
 #include <math.h>
 
 static const zr_metrics_step example = {
-    .step = 7, .tokens = 768, .loss = 5.545177459716797, .lr = 1e-5, .grad_norm = 2.0 / 3, .milliseconds = 36.1, .tokens_per_second = 21274,
-    .traffic = {.calls = {[ZERO_COMM_reduce_scatter] = 6, [ZERO_COMM_all_gather] = 2}, .bytes = {[ZERO_COMM_reduce_scatter] = 1048576}},
-    .memory = {.planned = {[ZERO_MEM_parameters] = INT64_C(1) << 40, [ZERO_MEM_workspace] = 3}, .held = {[ZERO_MEM_parameters] = 5}},
+    .step = 7,
+    .tokens = 768,
+    .loss = 5.545177459716797,
+    .lr = 1e-5,
+    .grad_norm = 2.0 / 3,
+    .milliseconds = 36.1,
+    .tokens_per_second = 21274,
+    .traffic = {.calls = {[ZERO_COMM_reduce_scatter] = 6, [ZERO_COMM_all_gather] = 2},
+                .bytes = {[ZERO_COMM_reduce_scatter] = 1048576}},
+    .memory = {.planned = {[ZERO_MEM_parameters] = INT64_C(1) << 40, [ZERO_MEM_workspace] = 3},
+               .held = {[ZERO_MEM_parameters] = 5}},
 };
 
 // Line `number` (from 0) of the file, parsed; NULL where there is none.

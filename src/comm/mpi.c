@@ -1,0 +1,166 @@
+// The communicator of several machines: opening MPI, windows of private memory, and the way out.
+#include "base/alloc.h"
+#include "comm/implementations.h"
+#include "comm/mpi_rank.h"
+#include "comm/region.h"
+#include "comm/staging.h"
+
+static const zr_comm_ops mpi_ops;
+
+typedef struct mpi_comm {
+    zero_comm comm;
+    zr_mpi mpi;
+} mpi_comm;
+
+static zero_status init_mpi(zr_mpi *mpi, zero_error *error)
+{
+    int initialized, finalized, provided;
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (finalized)
+        return zr_fail(error, ZERO_ERR_USAGE, "MPI was finalized by this process and cannot be opened again");
+    if (initialized)
+        return ZERO_OK;
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
+        return zr_fail(error, ZERO_ERR_PEER, "MPI_Init failed");
+    mpi->finalize = true;
+    return ZERO_OK;
+}
+
+static zero_status find_place(zero_comm *comm, int expected_size, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    if (MPI_Comm_dup(MPI_COMM_WORLD, &mpi->data) != MPI_SUCCESS || MPI_Comm_dup(MPI_COMM_WORLD, &mpi->notes) != MPI_SUCCESS)
+        return zr_fail(error, ZERO_ERR_PEER, "MPI_Comm_dup failed");
+    MPI_Comm_set_errhandler(mpi->data, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(mpi->notes, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(mpi->data, &comm->rank);
+    MPI_Comm_size(mpi->data, &comm->size);
+    if (comm->size > ZERO_MAX_RANKS)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%d ranks: at most %d are possible", comm->size, ZERO_MAX_RANKS);
+    if (expected_size && expected_size != comm->size)
+        return zr_fail(error, ZERO_ERR_CONFIG, "the launcher says %d ranks, MPI %d: it belongs to another MPI than the one that %s was built with",
+                       expected_size, comm->size, ZR_MPI_MODULE);
+    return ZERO_OK;
+}
+
+static zero_status batch_create(zr_mpi_batch *batch, int ranks, zero_error *error)
+{
+    batch->requests = zr_alloc(sizeof *batch->requests * 2 * (size_t)ranks, error);
+    batch->peers = zr_alloc(sizeof *batch->peers * 2 * (size_t)ranks, error);
+    return batch->requests && batch->peers ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+static zero_status tables_create(zero_comm *comm, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    ZERO_TRY(batch_create(&mpi->batch[0], comm->size, error));
+    ZERO_TRY(batch_create(&mpi->batch[1], comm->size, error));
+    mpi->beats = zr_alloc(sizeof *mpi->beats * (size_t)comm->size, error);
+    mpi->steps = zr_alloc(sizeof *mpi->steps * (size_t)comm->size, error);
+    if (!mpi->beats || !mpi->steps)
+        return ZERO_ERR_MEMORY;
+    for (int r = 0; r < comm->size; r++)
+        mpi->beats[r] = MPI_REQUEST_NULL;
+    mpi->staging_bytes = zr_staging_bytes(comm->size);
+    return zr_region_create(mpi->staging_bytes, &mpi->staging, error);
+}
+
+static void tables_destroy(zr_mpi *mpi)
+{
+    for (int half = 0; half < 2; half++) {
+        zr_free(mpi->batch[half].requests);
+        zr_free(mpi->batch[half].peers);
+    }
+    zr_free(mpi->beats);
+    zr_free(mpi->steps);
+    zr_region_destroy(mpi->staging, mpi->staging_bytes);
+}
+
+static void mpi_destroy(zero_comm *comm)
+{
+    zr_mpi *mpi = comm->impl;
+    zr_mpi_note abort;
+    bool alive = false, aborted = false;
+    if (mpi->failed)
+        return; // messages may still be under way into this memory, and MPI_Finalize would wait for ranks that will not come
+    int gone = 0;
+    MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE);
+    zr_mpi_hear(comm, &abort, &alive, &aborted);
+    if (mpi->finalize)
+        MPI_Finalize();
+    tables_destroy(mpi);
+    zr_free(comm);
+}
+
+static zero_status mpi_open(int expected_size, double timeout, zero_comm **out, zero_error *error)
+{
+    mpi_comm *made = zr_alloc(sizeof *made, error);
+    if (!made)
+        return ZERO_ERR_MEMORY;
+    zero_comm *comm = &made->comm;
+    *comm = (zero_comm){.ops = &mpi_ops, .timeout = timeout, .impl = &made->mpi};
+    zero_status status = init_mpi(&made->mpi, error);
+    if (status != ZERO_OK)
+        goto undo_alloc;
+    status = find_place(comm, expected_size, error);
+    if (status != ZERO_OK)
+        goto undo_alloc;
+    status = tables_create(comm, error);
+    if (status != ZERO_OK)
+        goto undo_tables;
+    *out = comm;
+    return ZERO_OK;
+undo_tables:
+    tables_destroy(&made->mpi);
+undo_alloc:
+    zr_free(made);
+    return status;
+}
+
+static zero_status window_create(zero_comm *comm, zr_window *window, zero_error *error)
+{
+    if (window->kind == ZR_WINDOW_SHARED)
+        return zr_fail(error, ZERO_ERR_INTERNAL, "MPI maps no window: ranks gather into regions of their own");
+    zero_error own = {0};
+    zero_status status = zr_region_create(window->bytes, &window->mine, &own);
+    int64_t failed = status != ZERO_OK ? comm->size - comm->rank : 0;
+    ZERO_TRY(zr_mpi_all_reduce_small(comm, &failed, 1, ZERO_I64, ZR_MAX, error));
+    if (status != ZERO_OK)
+        return zr_fail(error, status, "rank %d: %s", comm->rank, own.message);
+    if (failed) {
+        zr_region_destroy(window->mine, window->bytes);
+        return zr_fail(error, ZERO_ERR_MEMORY, "rank %d could not reserve its %lld bytes", comm->size - (int)failed, (long long)window->bytes);
+    }
+    return ZERO_OK;
+}
+
+static void window_destroy(zr_window *window)
+{
+    const zr_mpi *mpi = window->comm->impl;
+    if (!mpi->failed)
+        zr_region_destroy(window->mine, window->bytes);
+}
+
+static const zr_comm_ops mpi_ops = {
+    .name = "mpi",
+    .window_create = window_create,
+    .window_destroy = window_destroy,
+    .start = zr_mpi_start,
+    .reduce_scatter_wait = zr_mpi_reduce_scatter_wait,
+    .all_gather_wait = zr_mpi_all_gather_wait,
+    .quiesce = zr_mpi_quiesce,
+    .all_reduce_small = zr_mpi_all_reduce_small,
+    .send = zr_mpi_send,
+    .recv = zr_mpi_recv,
+    .barrier = zr_mpi_barrier,
+    .progress = zr_mpi_progress,
+    .abort = zr_mpi_abort,
+    .destroy = mpi_destroy,
+};
+
+ZERO_API const zr_mpi_module zr_mpi_entry = {
+    .comm_size = sizeof(zero_comm),
+    .version = ZR_VERSION,
+    .open = mpi_open,
+};

@@ -1,0 +1,183 @@
+// Operations by exchanging messages with every other rank. start() only seals: all ranks wait for the same operations in the
+// same order, so the messages of an operation are posted, exchanged and gone within its wait, and quiesce has nothing to do.
+#include "comm/combine.h"
+#include "comm/mpi_rank.h"
+#include "comm/staging.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GATHER_BYTES (64 << 20) // of each shard on their way at one time
+#define MAIL_BYTES (1 << 30)    // of one message: MPI counts with int
+
+typedef struct small_head { // before each small operand
+    uint64_t check; // of what the rank thinks is under way
+    int64_t step;
+} small_head;
+
+static const char *slot_name(const zr_handle *handle)
+{
+    return handle->window->slot_names ? handle->window->slot_names[handle->slot] : NULL;
+}
+
+static char *staging_of(const zero_comm *comm, int half, int rank)
+{
+    const zr_mpi *mpi = comm->impl;
+    return mpi->staging + ((int64_t)half * comm->size + rank) * zr_staging_elems(comm->size) * (int64_t)sizeof(float);
+}
+
+zero_status zr_mpi_start(zr_handle *handle, zero_error *error)
+{
+    return ZERO_OK;
+}
+
+zero_status zr_mpi_quiesce(zr_window *window, int slot, zero_error *error)
+{
+    return ZERO_OK;
+}
+
+static int peer_before(const zero_comm *comm, int i)
+{
+    return (comm->rank - i + comm->size) % comm->size;
+}
+
+static int peer_after(const zero_comm *comm, int i)
+{
+    return (comm->rank + i) % comm->size;
+}
+
+// Elements first..first+count of every shard: to each rank its own, from each rank ours.
+static zero_status post_chunk(zr_handle *handle, int half, int64_t first, int64_t count, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[half];
+    const float *operand = (const float *)(handle->window->mine + handle->offset);
+    int64_t bytes = count * (int64_t)sizeof(float);
+    for (int i = 1; i < comm->size; i++) {
+        int from = peer_before(comm, i), to = peer_after(comm, i);
+        ZERO_TRY(zr_mpi_irecv(comm, batch, staging_of(comm, half, from), bytes, from, error));
+        ZERO_TRY(zr_mpi_isend(comm, batch, operand + to * handle->shard_elems + first, bytes, to, error));
+    }
+    return ZERO_OK;
+}
+
+static void sum_chunk(zr_handle *handle, int half, float *dst, int64_t first, int64_t count, bool add)
+{
+    const zero_comm *comm = handle->window->comm;
+    const float *source[ZERO_MAX_RANKS];
+    for (int r = 0; r < comm->size; r++)
+        source[r] = (const float *)staging_of(comm, half, r);
+    source[comm->rank] = (const float *)(handle->window->mine + handle->offset) + comm->rank * handle->shard_elems + first;
+    zr_tree_sum(dst + first, source, comm->size, count, add);
+}
+
+// One half of the staging fills while the other is summed.
+zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    zr_mpi *mpi = comm->impl;
+    int64_t step = zr_staging_elems(comm->size), n = handle->shard_elems;
+    if (n > 0)
+        ZERO_TRY(post_chunk(handle, 0, 0, ZR_MIN(step, n), error));
+    for (int64_t first = 0, half = 0; first < n; first += step, half ^= 1) {
+        int64_t next = first + step;
+        if (next < n)
+            ZERO_TRY(post_chunk(handle, (int)half ^ 1, next, ZR_MIN(step, n - next), error));
+        ZERO_TRY(zr_mpi_await(comm, &mpi->batch[half], "reduce_scatter", slot_name(handle), error));
+        sum_chunk(handle, (int)half, dst, first, ZR_MIN(step, n - first), add);
+    }
+    return ZERO_OK;
+}
+
+static zero_status gather_part(zr_handle *handle, int64_t first, int64_t bytes, int64_t shard_bytes, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
+    char *region = handle->window->mine + handle->offset;
+    for (int i = 1; i < comm->size; i++) {
+        int from = peer_before(comm, i), to = peer_after(comm, i);
+        ZERO_TRY(zr_mpi_irecv(comm, batch, region + from * shard_bytes + first, bytes, from, error));
+        ZERO_TRY(zr_mpi_isend(comm, batch, region + comm->rank * shard_bytes + first, bytes, to, error));
+    }
+    return zr_mpi_await(comm, batch, "all_gather", slot_name(handle), error);
+}
+
+zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error)
+{
+    int64_t shard_bytes = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    for (int64_t first = 0; first < shard_bytes; first += GATHER_BYTES)
+        ZERO_TRY(gather_part(handle, first, ZR_MIN(GATHER_BYTES, shard_bytes - first), shard_bytes, error));
+    return ZERO_OK;
+}
+
+static zero_status check_heads(zero_comm *comm, const small_head *own, const char *doing, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    for (int r = 0; r < comm->size; r++) {
+        small_head head;
+        memcpy(&head, staging_of(comm, 0, r), sizeof head);
+        mpi->steps[r] = head.step;
+        if (head.check != own->check)
+            return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d, %s, step %lld: rank %d runs another operation or another size", comm->rank, doing, (long long)comm->step, r);
+    }
+    return ZERO_OK;
+}
+
+// Every rank's `bytes` of data come to lie in the staging, each behind its head.
+static zero_status exchange_small(zero_comm *comm, const void *data, int64_t bytes, uint64_t check, const char *doing, zero_error *error)
+{
+    zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
+    small_head head = {.check = check, .step = comm->step};
+    int64_t room = zr_staging_elems(comm->size) * (int64_t)sizeof(float);
+    char *own = staging_of(comm, 0, comm->rank);
+    memcpy(own, &head, sizeof head);
+    if (bytes > 0)
+        memcpy(own + sizeof head, data, (size_t)bytes);
+    for (int i = 1; i < comm->size; i++) {
+        int from = peer_before(comm, i), to = peer_after(comm, i);
+        ZERO_TRY(zr_mpi_irecv(comm, batch, staging_of(comm, 0, from), room, from, error));
+        ZERO_TRY(zr_mpi_isend(comm, batch, own, (int64_t)sizeof head + bytes, to, error));
+    }
+    ZERO_TRY(zr_mpi_await(comm, batch, doing, NULL, error));
+    return check_heads(comm, &head, doing, error);
+}
+
+zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error)
+{
+    int64_t size = (int64_t)zero_dtype_bytes(dtype), room = zr_staging_elems(comm->size) * (int64_t)sizeof(float) - (int64_t)sizeof(small_head);
+    for (int64_t first = 0; first < count; first += room / size) {
+        int64_t n = ZR_MIN(room / size, count - first);
+        char *part = (char *)data + first * size;
+        uint64_t check = (uint64_t)n << 8 | (uint64_t)(1 + (int)how + 3 * (int)dtype);
+        ZERO_TRY(exchange_small(comm, part, n * size, check, "small all_reduce", error));
+        memcpy(part, staging_of(comm, 0, 0) + sizeof(small_head), (size_t)(n * size));
+        for (int r = 1; r < comm->size; r++)
+            zr_comm_combine(part, staging_of(comm, 0, r) + sizeof(small_head), n, dtype, how);
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_mpi_barrier(zero_comm *comm, zero_error *error)
+{
+    return exchange_small(comm, NULL, 0, 0, "barrier", error);
+}
+
+zero_status zr_mpi_send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error)
+{
+    zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
+    for (int64_t at = 0; at < bytes; at += MAIL_BYTES) {
+        ZERO_TRY(zr_mpi_isend(comm, batch, (const char *)data + at, ZR_MIN(MAIL_BYTES, bytes - at), to, error));
+        ZERO_TRY(zr_mpi_await(comm, batch, "send", NULL, error));
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_mpi_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error)
+{
+    zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
+    for (int64_t at = 0; at < bytes; at += MAIL_BYTES) {
+        ZERO_TRY(zr_mpi_irecv(comm, batch, (char *)data + at, ZR_MIN(MAIL_BYTES, bytes - at), from, error));
+        ZERO_TRY(zr_mpi_await(comm, batch, "recv", NULL, error));
+    }
+    return ZERO_OK;
+}

@@ -1,0 +1,60 @@
+// One rank of an MPI job, and what the module's files tell each other.
+//
+// Nothing is reduced by MPI, whose order of additions is its own: shards are exchanged and summed here by zr_tree_sum, with
+// the wire volume of a reduce-scatter. All calls come from the rank's thread (MPI_THREAD_FUNNELED). Every wait polls
+// nonblocking requests, so that it has a deadline, can name the rank whose message is missing, and hears of failures.
+#ifndef ZR_COMM_MPI_RANK_H
+#define ZR_COMM_MPI_RANK_H
+
+#include "comm/comm.h"
+
+#include <mpi.h>
+
+typedef struct zr_mpi_batch { // messages under way
+    MPI_Request *requests; // (2N)
+    int *peers;            // (2N) the other rank of each
+    int count;
+} zr_mpi_batch;
+
+enum { ZR_MPI_BEAT, ZR_MPI_ABORT };
+
+typedef struct zr_mpi_note { // what travels beside the data; a sign of life is sent without its text
+    int32_t kind, rank;
+    int64_t step;
+    char text[ZERO_MESSAGE_BYTES];
+} zr_mpi_note;
+
+typedef struct zr_mpi {
+    MPI_Comm data, notes;
+    bool finalize;         // MPI was initialised here
+    bool failed;           // messages may be under way for ever: nothing that they use is given back
+    char *staging;         // (2, N, zr_staging_elems) floats
+    int64_t staging_bytes;
+    zr_mpi_batch batch[2];
+    MPI_Request *beats;    // (N) signs of life under way
+    zr_mpi_note beat;      // that they carry
+    double beat_at;        // seconds
+    int64_t *steps;        // (N) last heard of
+} zr_mpi;
+
+// mpi_wait.c
+zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_error *error);
+zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data, int64_t bytes, int to, zero_error *error); // at most INT_MAX bytes
+zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64_t bytes, int from, zero_error *error);
+// Until all messages of the batch have gone; slot may be NULL.
+zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot, zero_error *error);
+void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted); // takes in the notes that have arrived
+void zr_mpi_progress(zero_comm *comm);
+void zr_mpi_abort(zero_comm *comm, const char *message);
+
+// mpi_ops.c
+zero_status zr_mpi_start(zr_handle *handle, zero_error *error);
+zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error);
+zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error);
+zero_status zr_mpi_quiesce(zr_window *window, int slot, zero_error *error);
+zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error);
+zero_status zr_mpi_barrier(zero_comm *comm, zero_error *error);
+zero_status zr_mpi_send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error);
+zero_status zr_mpi_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
+
+#endif

@@ -1,0 +1,173 @@
+// Messages under MPI: posting, waiting with a deadline, and the notes (signs of life, a rank that gives up) beside them.
+//
+// The deadline is put off by a sign of life of any rank: who waits for whom is not known across machines. A gap between two
+// polls that is far longer than a poll means that this process was stopped itself, and does not count.
+#define _GNU_SOURCE
+#include "comm/mpi_rank.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define POLLS 64               // between looks at the clock and the notes
+#define STOPPED_SECONDS 1.0
+#define YIELD_AFTER 0.001      // seconds of waiting
+#define SLEEP_AFTER 0.02
+#define SLEEP_SECONDS 0.0001
+#define BEAT_SECONDS 5.0       // or an eighth of the timeout
+#define ABORT_SECONDS 1.0      // that the notes of a rank that gives up get to leave
+#define TAG_DATA 1
+
+typedef struct patience { double last, waited, stalled; } patience;
+
+zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_error *error)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    if (code == MPI_SUCCESS)
+        return ZERO_OK;
+    MPI_Error_string(code, text, &length);
+    return zr_fail(error, ZERO_ERR_PEER, "rank %d, %s, step %lld: MPI says: %s", comm->rank, doing, (long long)comm->step, text);
+}
+
+static MPI_Request *next_request(zr_mpi_batch *batch, int peer)
+{
+    batch->peers[batch->count] = peer;
+    return &batch->requests[batch->count++];
+}
+
+zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data, int64_t bytes, int to, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    return zr_mpi_check(comm, MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, next_request(batch, to)), "sending", error);
+}
+
+zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64_t bytes, int from, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    return zr_mpi_check(comm, MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, next_request(batch, from)), "receiving", error);
+}
+
+void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted)
+{
+    zr_mpi *mpi = comm->impl;
+    MPI_Status status;
+    zr_mpi_note note;
+    int arrived = 1;
+    while (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mpi->notes, &arrived, &status) == MPI_SUCCESS && arrived) {
+        if (MPI_Recv(&note, (int)sizeof note, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, mpi->notes, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return;
+        mpi->steps[status.MPI_SOURCE] = note.step;
+        *alive = true;
+        if (note.kind == ZR_MPI_ABORT && !*aborted) {
+            *abort = note;
+            *aborted = true;
+        }
+    }
+}
+
+// The rank whose message has not come or gone.
+static int find_late(const zr_mpi_batch *batch)
+{
+    for (int i = 0; i < batch->count; i++) {
+        int complete = 0;
+        if (batch->requests[i] != MPI_REQUEST_NULL && MPI_Request_get_status(batch->requests[i], &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS && !complete)
+            return batch->peers[i];
+    }
+    return batch->peers[0];
+}
+
+static zero_status tell(zero_comm *comm, zero_status status, const char *doing, const char *slot, const char *what, zero_error *error)
+{
+    return zr_fail(error, status, "rank %d, %s%s%s, step %lld: %s", comm->rank, doing, slot ? " of " : "", slot ? slot : "", (long long)comm->step, what);
+}
+
+static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patience *patience, const char *doing, const char *slot, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    zr_mpi_note abort;
+    bool alive = false, aborted = false;
+    char text[256];
+    double now = zr_clock_seconds(), gap = now - patience->last;
+    patience->last = now;
+    patience->waited += gap;
+    patience->stalled += gap < STOPPED_SECONDS ? gap : 0;
+    zr_mpi_hear(comm, &abort, &alive, &aborted);
+    if (aborted) {
+        mpi->failed = true;
+        return tell(comm, ZERO_ERR_PEER, doing, slot, abort.text, error);
+    }
+    if (alive)
+        patience->stalled = 0;
+    if (patience->stalled >= comm->timeout) {
+        int late = find_late(batch);
+        snprintf(text, sizeof text, "rank %d made no progress for %g s; it was last heard of at step %lld", late, comm->timeout, (long long)mpi->steps[late]);
+        return tell(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
+    }
+    if (patience->waited > SLEEP_AFTER)
+        zr_sleep_seconds(SLEEP_SECONDS);
+    else if (patience->waited > YIELD_AFTER)
+        sched_yield();
+    return ZERO_OK;
+}
+
+zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot, zero_error *error)
+{
+    patience patience = {.last = zr_clock_seconds()};
+    for (int64_t polls = 1;; polls++) {
+        int done = 0;
+        ZERO_TRY(zr_mpi_check(comm, MPI_Testall(batch->count, batch->requests, &done, MPI_STATUSES_IGNORE), doing, error));
+        if (done) {
+            batch->count = 0;
+            return ZERO_OK;
+        }
+        if (polls % POLLS == 0 || patience.waited > SLEEP_AFTER)
+            ZERO_TRY(look_around(comm, batch, &patience, doing, slot, error));
+    }
+}
+
+static void send_note(zr_mpi *mpi, const zr_mpi_note *note, size_t bytes, MPI_Request *requests, int self, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (r != self && MPI_Isend(note, (int)bytes, MPI_BYTE, r, note->kind, mpi->notes, &requests[r]) != MPI_SUCCESS)
+            requests[r] = MPI_REQUEST_NULL;
+}
+
+void zr_mpi_progress(zero_comm *comm)
+{
+    zr_mpi *mpi = comm->impl;
+    double now = zr_clock_seconds();
+    int gone = 0;
+    if (now - mpi->beat_at < ZR_MIN(BEAT_SECONDS, comm->timeout / 8) || mpi->failed)
+        return;
+    if (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) != MPI_SUCCESS || !gone)
+        return;
+    mpi->beat_at = now;
+    mpi->beat = (zr_mpi_note){.kind = ZR_MPI_BEAT, .rank = comm->rank, .step = comm->step};
+    send_note(mpi, &mpi->beat, offsetof(zr_mpi_note, text), mpi->beats, comm->rank, comm->size);
+}
+
+// The library never ends a process, so this is not MPI_Abort: every rank is told, ends its wait, and the program exits as it
+// wants to, without MPI_Finalize, upon which the launcher ends whatever is left.
+void zr_mpi_abort(zero_comm *comm, const char *message)
+{
+    zr_mpi *mpi = comm->impl;
+    if (mpi->failed)
+        return;
+    mpi->failed = true;
+    zr_mpi_note note = {.kind = ZR_MPI_ABORT, .rank = comm->rank, .step = comm->step};
+    snprintf(note.text, sizeof note.text, "rank %d gave up at step %lld: %.900s", comm->rank, (long long)comm->step, message);
+    double start = zr_clock_seconds();
+    int gone = 0;
+    while (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !gone && zr_clock_seconds() - start < ABORT_SECONDS)
+        zr_sleep_seconds(SLEEP_SECONDS);
+    if (!gone)
+        return;
+    mpi->beat = note;
+    send_note(mpi, &mpi->beat, sizeof mpi->beat, mpi->beats, comm->rank, comm->size);
+    gone = 0;
+    while (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !gone && zr_clock_seconds() - start < 2 * ABORT_SECONDS)
+        zr_sleep_seconds(SLEEP_SECONDS);
+}

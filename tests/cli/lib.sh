@@ -1,0 +1,42 @@
+# Common to the tests of the program: $ZERO is the program, $TEXT a small text, the current directory is empty and goes away.
+set -u
+: "${ZERO:?the path of the program}"
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+WORK=$(mktemp -d) && cd "$WORK" || exit 99
+trap 'cd /; rm -rf "$WORK"' EXIT
+export OMP_WAIT_POLICY=passive
+TINY=gpt2:layers=2,heads=2,width=32,context=32
+TEXT=$WORK/text.txt
+awk 'BEGIN { for (i = 0; i < 900; i++) printf "%d times %d is %d, said the %s.\n", i % 37, i % 11, (i % 37) * (i % 11), i % 3 ? "owl" : "pussycat" }' >"$TEXT"
+
+fail() { echo "FAIL: $*" >&2; exit 1; }
+
+# expect CODE COMMAND...: runs it with a deadline; out.txt and err.txt keep what it said.
+expect() {
+    local code=$1 got=0
+    shift
+    timeout 100 "$@" >out.txt 2>err.txt || got=$?
+    [ "$got" -eq "$code" ] || fail "exit code $got, not $code, of: $* ($(tail -3 err.txt))"
+}
+
+# refused CODE WORDS COMMAND...: ends with that code and one line on stderr, which holds the words; leaves no output directory.
+refused() {
+    local code=$1 words=$2
+    shift 2
+    expect "$code" "$@"
+    [ "$(wc -l <err.txt)" -eq 1 ] || fail "not one line on stderr of: $* ($(cat err.txt))"
+    grep -qF -- "$words" err.txt || fail "stderr of: $* says \"$(cat err.txt)\", not \"$words\""
+    [ ! -e out ] || fail "left behind by: $*"
+}
+
+train() { expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet "$@"; }
+
+# What two runs must have in common: losses, norms, weights.
+fingerprint() {
+    python3 - "$1" <<'PY'
+import sys, json, hashlib
+lines = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
+print([(l["step"], l["loss"], l["grad_norm"]) for l in lines if "loss" in l])
+print(hashlib.sha256(open(sys.argv[1] + "/model/model.safetensors", "rb").read()).hexdigest())
+PY
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Every kind of bad input: one clear line, the right exit code, nothing left behind.
+. "$(dirname "$0")/lib.sh"
+zt() { local code=$1 words=$2; shift 2; refused "$code" "$words" "$ZERO" train --new $TINY --steps 2 --threads 1 --quiet --out out "$@"; }
+
+zt 74 'cannot open "missing.txt"' --data missing.txt
+: >empty.txt
+zt 65 '"empty.txt" is empty' --data empty.txt
+zt 65 'is a directory' --data .
+printf 'short' >short.txt
+zt 65 '5 tokens, fewer than the 33 of one window' --data short.txt
+{ printf 'ab\377\376cd'; head -c 200 "$TEXT"; } >invalid.txt
+zt 65 'byte 2 (0xff) is not valid UTF-8' --data invalid.txt --tokenizer chars
+zt 74 'cannot open "missing.txt"' --data "$TEXT" --val missing.txt
+
+zt 74 'missing.json' --data "$TEXT" --config missing.json
+mkdir cfg
+zt 78 'is a directory' --data "$TEXT" --config cfg
+truncate -s 1G big.json
+zt 78 '1073741824 bytes' --data "$TEXT" --config big.json
+python3 -c "print('[' * 10000)" >deep.json
+zt 78 'nested deeper' --data "$TEXT" --config deep.json
+config() { echo "$1" >bad.json; zt 78 "$2" --data "$TEXT" --config bad.json; }
+config '{"gradient_clipping": NaN}' 'bad.json:1:23: NaN'
+config '{"zero_optimization": {"stage": "two"}}' 'bad.json:1:33: zero_optimization.stage'
+config '{"zero_optimization": {"stage": 7}}' 'found 7'
+config '{"zero_optimization": {"stage": 1.5}}' 'found 1.5'
+config '{"gradient_clipping": "much"}' 'gradient_clipping'
+config '{"gradient_clipping": -1}' 'gradient_clipping'
+config '{"train_micro_batch_size_per_gpu": 0}' 'train_micro_batch_size_per_gpu'
+config '{"optimizer": {"type": "AdamW", "params": {"lr": "fast"}}}' 'optimizer.params.lr'
+config '{"optimizer": {"type": "Adam", "params": {"betas": [0.9]}}}' 'optimizer.params.betas'
+config '{"zero_optimisation": {"stage": 1}}' 'did you mean "zero_optimization"?'
+config '{"steps_per_print": 1, "steps_per_print": 2}' 'steps_per_print'
+config '{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2}' '7 != 2*2*1'
+config '{"bf16": {"enabled": true}}' 'not built yet'
+echo '{"zero_optimization": {"stage": 2}}' >two.json
+zt 64 'contradicts two.json' --data "$TEXT" --config two.json --stage 3 --strict
+
+refused 74 '"/proc/nowhere' "$ZERO" train --new $TINY --steps 2 --threads 1 --quiet --data "$TEXT" --out /proc/nowhere/run
+refused 74 'is no directory' "$ZERO" train --new $TINY --steps 2 --threads 1 --quiet --data "$TEXT" --out "$TEXT"
+mkdir -p held/model
+refused 64 'already holds a run' "$ZERO" train --new $TINY --steps 2 --threads 1 --quiet --data "$TEXT" --out held
+[ -d held/model ] || fail "the earlier run was touched"
+
+zt 64 'at most 1024' --data "$TEXT" --ranks 1025
+zt 64 'from 1' --data "$TEXT" --ranks 0
+zt 64 '--comm self is one rank' --data "$TEXT" --ranks 2 --comm self
+zt 64 'mpirun' --data "$TEXT" --ranks 2 --comm mpi
+zt 64 'a context of 32' --data "$TEXT" --seq 99
+zt 74 'cannot open "missing.txt"' --data missing.txt --ranks 2
+bad_spec() { refused 64 "$2" "$ZERO" train --new "$1" --data "$TEXT" --quiet --out out; }
+bad_spec gpt2:layers=2,heads=3,width=32 'not divisible by 3 heads'
+bad_spec gpt3 'did you mean "gpt2"?'
+bad_spec gpt2:layer=2 'did you mean "layers"?'
+refused 64 'neither --new nor --model' "$ZERO" train --data "$TEXT" --out out
+refused 64 'both --new and --model' "$ZERO" train --new $TINY --model x --data "$TEXT" --out out
+refused 64 'no text' "$ZERO" train --new $TINY --out out
+refused 64 'no place' "$ZERO" train --new $TINY --data "$TEXT"
+refused 64 '--steps and --epochs' "$ZERO" train --new $TINY --data "$TEXT" --out out --steps 1 --epochs 1
+refused 78 'GB a rank are needed' "$ZERO" train --new gpt2-xl --micro-batch 500 --data "$TEXT" --quiet --out out
+
+train --steps 2 --val none --out model-run
+cp -r model-run/model truncated
+truncate -s -100 truncated/model.safetensors
+refused 65 'model.safetensors' "$ZERO" eval --model truncated --data "$TEXT"
+refused 65 'model.safetensors' "$ZERO" train --model truncated --data "$TEXT" --threads 1 --quiet --steps 1 --out out
+refused 65 'model.safetensors' "$ZERO" generate --model truncated
+rm truncated/model.safetensors
+refused 74 'model.safetensors' "$ZERO" eval --model truncated --data "$TEXT"
+refused 74 'nowhere' "$ZERO" eval --model nowhere --data "$TEXT"
+refused 64 'no program' "$ZERO" run --ranks 2
+refused 64 'no such program' "$ZERO" run --ranks 2 there-is-no-such-program
+refused 64 'how many ranks' "$ZERO" run true
+
+# Address space that ends before the model fits: refused, not killed.
+( ulimit -v 600000; refused 74 'memory' "$ZERO" train --new gpt2 --seq 64 --micro-batch 1 --data "$TEXT" --threads 1 --quiet --steps 1 --out out ) || exit 1
+# A file size limit takes the place of a full shared memory: what cannot be reserved is refused.
+( ulimit -f 200; trap '' XFSZ; refused 74 '' "$ZERO" train --new gpt2:layers=2,heads=2,width=256,context=32 --data "$TEXT" --threads 1 --ranks 2 --quiet --steps 1 --out out ) || exit 1
+echo "every bad input was refused"

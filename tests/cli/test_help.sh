@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Help, version and man page come from the one table of options; what no row allows is refused with the nearest name.
+. "$(dirname "$0")/lib.sh"
+
+for command in train run eval generate plan bench doctor; do
+    expect 0 "$ZERO" $command --help
+    grep -q "^usage: zero $command" out.txt || fail "no usage of $command"
+    [ ! -s err.txt ] || fail "help of $command on stderr"
+    for option in $(grep -oE '^  --[a-z-]+' out.txt); do
+        expect 0 "$ZERO" --man
+        grep -qF -- "${option//-/\\-}" out.txt || fail "$option of $command is not in the man page"
+        expect 0 "$ZERO" $command --help
+    done
+done
+expect 0 "$ZERO" train --help
+for option in --new --model --data --out --config --val --tokenizer --ranks --threads --comm --stage --micro-batch --accumulation --seq --steps \
+              --epochs --lr --seed --eval-every --sample-every --dry-run --strict --quiet --overwrite; do
+    grep -q -- "^  $option" out.txt || fail "train --help lacks $option"
+done
+expect 0 "$ZERO" --version && grep -qE '^zero [0-9]+\.[0-9]+\.[0-9]+$' out.txt || fail "version"
+expect 0 "$ZERO" --describe-configuration && grep -q 'zero_optimization.stage' out.txt || fail "table of keys"
+expect 0 "$ZERO" --help && [ "$(grep -c '^  zero ' out.txt)" -ge 8 ] || fail "list of commands"
+
+refused 64 "did you mean --steps?" "$ZERO" train --stpes 3
+refused 64 "did you mean train?" "$ZERO" trian
+refused 64 "no option of zero eval" "$ZERO" eval --lr 1
+refused 64 "needs a value" "$ZERO" train --steps
+refused 64 "needs a value" "$ZERO" train --data --out out
+refused 64 "given twice" "$ZERO" train --steps 1 --steps 2
+refused 64 "whole number" "$ZERO" train --steps 1x
+refused 64 "from 0 to 3" "$ZERO" train --stage 4
+refused 64 "one of bytes|chars" "$ZERO" train --tokenizer words
+refused 64 "takes no value" "$ZERO" train --quiet=yes
+refused 64 "unexpected argument extra" "$ZERO" doctor extra
+refused 64 "must be a number" "$ZERO" train --lr nan
+expect 64 "$ZERO"
+echo "help, man page and options agree"

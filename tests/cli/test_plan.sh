@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# zero plan: the paper's Table 1, bytes that equal those of a run, what fits into a memory; doctor and bench answer.
+. "$(dirname "$0")/lib.sh"
+
+row() { awk -v s="$1" -v n="$2" '$1 == s && $2 == n { print $(NF - 1), $NF }' out.txt; }
+expect 0 "$ZERO" plan --params 7.5e9
+for want in "1 4 52.5" "2 4 41.3" "3 4 30.0" "1 16 35.6" "2 16 21.6" "3 16 7.50" "1 64 31.4" "2 64 16.6" "3 64 1.88" "1 1024 30.1" "2 1024 15.1" "0 1024 120"; do
+    set -- $want
+    [ "$(row $1 $2)" = "$3 GB" ] || fail "Table 1, 7.5B, stage $1 at $2 ranks: $(row $1 $2), not $3 GB"
+done
+expect 0 "$ZERO" plan --params 7.5B --memory 32GB
+grep -q 'stage 3: 4' out.txt || fail "what do I need"
+
+# The plan of a run is what the run holds.
+train --val none --steps 1 --micro-batch 3 --ranks 2 --stage 2 --out run
+expect 0 "$ZERO" plan --new $TINY --micro-batch 3 --ranks 2 --json
+python3 - <<'PY' || fail "plan and run differ"
+import json
+row = [r for r in json.load(open("out.txt"))["rows"] if r["stage"] == 2][0]
+line = [json.loads(l) for l in open("run/metrics.jsonl")][0]
+assert row["bytes"] == {k: v["held"] for k, v in line["mem"].items()}, (row["bytes"], line["mem"])
+PY
+expect 0 "$ZERO" plan --model run/model --ranks 4
+expect 0 "$ZERO" plan --model run/model/config.json --ranks 4
+
+expect 0 "$ZERO" plan --new $TINY --memory 2MB
+command=$(tail -1 out.txt)
+rm -rf run
+case $command in *"zero train --new $TINY --data text.txt"*) ;; *) fail "no command: $command" ;; esac
+(cd "$WORK" && PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --steps 1 --quiet) || fail "the command does not run: $command"
+expect 0 "$ZERO" plan --new gpt2 --memory 100MB --seq 64
+grep -q 'Nothing of this fits' out.txt || fail "a memory that is too small"
+refused 64 'none of --new' "$ZERO" plan
+refused 64 'number of bytes' "$ZERO" plan --new gpt2 --memory 12XB
+refused 64 'there is no preset' "$ZERO" plan --new gpt9
+
+expect 0 "$ZERO" doctor
+for what in processor cores instructions compute memory MPI io_uring; do
+    grep -q "^$what " out.txt || fail "doctor says nothing of $what"
+done
+expect 0 "$ZERO" bench comm --ranks 2 --seconds 0.001
+for what in reduce-scatter all-gather all-reduce barrier 'mapped piece'; do
+    grep -q "^$what " out.txt || fail "bench says nothing of $what"
+done
+refused 64 'usage' "$ZERO" bench
+refused 64 'one of comm|gemm' "$ZERO" bench disk
+echo "planned"

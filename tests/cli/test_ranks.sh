@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Dead ranks, signals, a dead parent, zero run: everything ends in two seconds with one line, and nothing stays behind.
+. "$(dirname "$0")/lib.sh"
+now() { date +%s%N; }
+shm=$(ls /dev/shm 2>/dev/null)
+start() { # the parent's number in $parent, once step lines come
+    rm -rf run
+    "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --ranks 3 --stage 3 --micro-batch 1 --steps 10000000 --out run >out.txt 2>err.txt &
+    parent=$!
+    for _ in $(seq 600); do [ -s run/metrics.jsonl ] && return; sleep 0.05; done
+    fail "no step within 30 s: $(cat err.txt)"
+}
+ended() { # ended CODE: the parent ended with it in two seconds of $begin, and so did its ranks
+    local got=0
+    wait $parent || got=$?
+    local ms=$((($(now) - begin) / 1000000))
+    [ $got -eq "$1" ] || fail "exit code $got, not $1: $(cat err.txt)"
+    [ $ms -lt 3000 ] || fail "ended after $ms ms"
+    for pid in $children; do kill -0 "$pid" 2>/dev/null && fail "rank process $pid is left"; done
+    [ "$(ls /dev/shm 2>/dev/null)" = "$shm" ] || fail "left in /dev/shm"
+}
+
+for signal in KILL SEGV; do
+    start
+    children=$(pgrep -P $parent)
+    begin=$(now)
+    kill -$signal "$(echo "$children" | tail -1)"
+    ended $((128 + $(kill -l $signal)))
+    [ "$(wc -l <err.txt)" -eq 1 ] && grep -qE "rank 2 was killed by signal $(kill -l $signal) .* step [0-9]+" err.txt || fail "message: $(cat err.txt)"
+done
+for signal in TERM INT; do
+    start
+    children=$(pgrep -P $parent)
+    begin=$(now)
+    kill -$signal $parent
+    ended $((128 + $(kill -l $signal)))
+    [ "$(wc -l <err.txt)" -eq 1 ] || fail "message: $(cat err.txt)"
+done
+start
+children=$(pgrep -P $parent)
+kill -KILL $parent
+{ wait $parent; } 2>/dev/null
+for _ in $(seq 40); do
+    left=$(for pid in $children; do kill -0 "$pid" 2>/dev/null && echo "$pid"; done)
+    [ -z "$left" ] && break
+    sleep 0.05
+done
+[ -z "$left" ] || fail "ranks outlive their parent: $left"
+
+# A stopped rank ends the run within the deadline.
+rm -rf run
+"$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --ranks 2 --stage 3 --micro-batch 1 --steps 10000000 --timeout 1 --out run >out.txt 2>err.txt &
+parent=$!
+for _ in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done
+children=$(pgrep -P $parent)
+begin=$(now)
+kill -STOP "$(echo "$children" | tail -1)"
+got=0
+wait $parent || got=$?
+[ $got -eq 74 ] && [ $((($(now) - begin) / 1000000)) -lt 6000 ] && grep -q 'rank 1' err.txt || fail "a stopped rank: $got, $(cat err.txt)"
+for pid in $children; do kill -0 "$pid" 2>/dev/null && fail "rank process $pid is left"; done
+
+# One at a time in a directory.
+start
+children=$(pgrep -P $parent)
+got=0
+timeout 60 "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --steps 1 --out run --overwrite 2>second.txt || got=$?
+[ $got -eq 64 ] && grep -q 'another run' second.txt || fail "a second run: $got, $(cat second.txt)"
+begin=$(now)
+kill -TERM $parent
+ended 143
+
+# zero run: a program of one's own.
+expect 0 "$ZERO" run --ranks 3 sh -c 'echo $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE'
+[ "$(sort out.txt | tr '\n' ';')" = "0 of 3, 0 of 3;1 of 3, 1 of 3;2 of 3, 2 of 3;" ] || fail "variables: $(cat out.txt)"
+expect 7 "$ZERO" run --ranks 3 sh -c '[ $RANK -eq 1 ] && exit 7; exec sleep 30'
+grep -q 'rank 1 ended with exit code 7' err.txt || fail "$(cat err.txt)"
+expect 137 "$ZERO" run --ranks 2 sh -c '[ $RANK -eq 1 ] && kill -KILL $$; trap "" TERM; sleep 30; sleep 30'
+echo "dead ranks are told, and none is left"

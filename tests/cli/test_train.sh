@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# A tiny training end to end: what it prints, what it writes, and that both can be used again.
+. "$(dirname "$0")/lib.sh"
+
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --tokenizer chars --out run --threads 1 --steps 40 --eval-every 10 --sample-every 20
+head -1 out.txt | grep -q "new random weights, $TINY; vocabulary [0-9]* (chars)" || fail "first line: $(head -1 out.txt)"
+grep -qE '^step  1/40 \| loss [0-9.]+ \(\+nan\) \| lr [0-9.e+-]+ \| norm [0-9.]+ \| [0-9.]+ ms \| [0-9]+ tok/s$' out.txt || fail "the first step's line"
+grep -qE '^step 40/40 \| loss [0-9.]+ \([+-][0-9.]+\)' out.txt || fail "the last step's line"
+[ "$(grep -c 'val loss' out.txt)" -ge 4 ] || fail "evaluations"
+[ "$(grep -c 'a sample' out.txt)" -eq 2 ] || fail "samples"
+tail -1 out.txt | grep -q 'run/model' || fail "where the model lies: $(tail -1 out.txt)"
+[ ! -s err.txt ] || fail "stderr: $(cat err.txt)"
+
+python3 - <<'PY' || fail "metrics.jsonl"
+import json
+lines = [json.loads(line) for line in open("run/metrics.jsonl")]
+steps = [l for l in lines if "loss" in l]
+assert [s["step"] for s in steps] == list(range(1, 41))
+assert steps[-1]["loss"] < steps[0]["loss"] - 0.3, (steps[0]["loss"], steps[-1]["loss"])
+for s in steps:
+    assert s["tokens"] == 24 * 32 and s["ms"] > 0 and s["tok_s"] > 0 and s["grad_norm"] > 0
+    assert set(s["mem"]) == {"parameters", "gradients", "optimizer", "activations", "checkpoints", "communication", "workspace"}
+    assert all(m["planned"] == m["held"] for m in s["mem"].values()), s["mem"]
+    assert all(c["calls"] > 0 and c["bytes"] >= 0 for c in s["comm"].values())
+evals = [l for l in lines if "val_loss" in l]
+assert len(evals) >= 4 and all("loss" not in e for e in evals)
+text = open("run/metrics.jsonl").read()
+assert all(repr(s["loss"]) in text for s in steps)
+PY
+for file in config.json model/config.json model/model.safetensors model/tokenizer.json model/tokenizer_config.json best/model.safetensors; do
+    [ -s run/$file ] || fail "no $file"
+done
+
+# The resolved configuration gives the same run again; so does the same command.
+train --tokenizer chars --steps 40 --eval-every 10 --out again
+train --tokenizer chars --steps 40 --eval-every 10 --out resolved --config run/config.json
+[ "$(fingerprint run)" = "$(fingerprint again)" ] || fail "the same command gave another run"
+[ "$(fingerprint run)" = "$(fingerprint resolved)" ] || fail "the resolved configuration gave another run"
+[ ! -s out.txt ] || fail "--quiet prints"
+
+# Overwriting, continuing from a model, a dry run, other seeds.
+train --tokenizer chars --steps 3 --val none --out again --overwrite
+[ "$(grep -c '"loss"' again/metrics.jsonl)" -eq 3 ] && [ ! -e again/best ] || fail "--overwrite kept something"
+expect 0 "$ZERO" train --model run/model --data "$TEXT" --out further --threads 1 --steps 3 --val none
+head -1 out.txt | grep -q 'from run/model; vocabulary' || fail "first line: $(head -1 out.txt)"
+python3 - <<'PY' || fail "training further did not start from the model"
+import json
+load = lambda d: [json.loads(l) for l in open(d + "/metrics.jsonl")]
+assert [l for l in load("further") if "loss" in l][0]["loss"] < [l for l in load("run") if "loss" in l][0]["loss"] - 0.3
+PY
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --dry-run --threads 1 --out dry
+[ ! -e dry ] || fail "a dry run left something"
+train --steps 3 --val none --seed 1 --out seed1
+train --steps 3 --val none --seed 2 --out seed2
+[ "$(fingerprint seed1)" != "$(fingerprint seed2)" ] || fail "the seed changes nothing"
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --steps 2 --config <(echo '{"zero_optimization": {"stage": 1}}') --stage 2 --out flags
+grep -qE 'stage.*2.*--stage.*1' out.txt || fail "the flag that won is not named"
+
+# A loss that is not finite ends the run and names a tensor.
+expect 65 "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --steps 60 --lr 900 --out wild --quiet \
+    --config <(echo '{"optimizer": {"type": "SGD", "params": {"lr": 900}}, "gradient_clipping": 0}')
+grep -qE 'the loss is .*(nan|inf).*(of [a-z_.0-9]+|no parameter)' err.txt || fail "$(cat err.txt)"
+[ "$(wc -l <err.txt)" -eq 1 ] || fail "more than one line"
+echo "trained, evaluated, sampled, resolved, continued"

@@ -1,0 +1,224 @@
+// The module for MPI under mpirun: the same bits as threads, and how its ranks end. This program is its own rank.
+#define _GNU_SOURCE
+#include "exercise.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#define SKIPPED 77
+
+// ---- a rank ----
+
+static zero_status run_exercise(zero_comm *comm, zero_error *error)
+{
+    uint64_t digest;
+    ZERO_TRY(exercise(comm, &digest, error));
+    printf("[rank %d digest %016llx as %s]\n", comm->rank, (unsigned long long)digest, zero_comm_name(comm));
+    return ZERO_OK;
+}
+
+static zero_status give_up(zero_comm *comm, zero_error *error)
+{
+    zr_comm_progress(comm, 12);
+    if (comm->rank == 1)
+        return zr_fail(error, ZERO_ERR_IO, "disk full");
+    return zr_comm_barrier(comm, error);
+}
+
+static zero_status be_stopped(zero_comm *comm, zero_error *error)
+{
+    zr_comm_progress(comm, 7);
+    ZERO_TRY(zr_comm_barrier(comm, error));
+    if (comm->rank == 1)
+        raise(SIGSTOP);
+    return zr_comm_barrier(comm, error);
+}
+
+static zero_status be_late(zero_comm *comm, zero_error *error)
+{
+    for (int i = 0; comm->rank == 1 && i < 15; i++) {
+        zr_sleep_seconds(0.1);
+        zr_comm_progress(comm, i);
+    }
+    return zr_comm_barrier(comm, error);
+}
+
+static zero_status ask_for_too_much(zero_comm *comm, zero_error *error)
+{
+    zr_window window;
+    return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, comm->rank == 1 ? (int64_t)1 << 45 : 4096, 1, NULL, &window, error);
+}
+
+static zero_status run_different_operations(zero_comm *comm, zero_error *error)
+{
+    double value = 1;
+    return comm->rank == 0 ? zr_comm_barrier(comm, error) : zr_comm_all_reduce_small(comm, &value, 1, ZERO_F64, ZR_SUM, error);
+}
+
+static const struct { const char *name; zero_status (*run)(zero_comm *comm, zero_error *error); } scenarios[] = {
+    {.name = "exercise", .run = run_exercise},
+    {.name = "give-up", .run = give_up},
+    {.name = "stopped", .run = be_stopped},
+    {.name = "late", .run = be_late},
+    {.name = "too-much", .run = ask_for_too_much},
+    {.name = "different", .run = run_different_operations},
+};
+
+static int run_rank(const char *kind, const char *scenario, const char *timeout)
+{
+    zero_error error = {0};
+    zero_comm *comm;
+    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = atof(timeout), .kind = kind};
+    zero_status status = zero_comm_open(&options, &comm, &error);
+    if (status != ZERO_OK) {
+        printf("[opening: %s: %s]\n", zero_status_name(status), error.message);
+        return 1;
+    }
+    int rank = zero_comm_rank(comm);
+    for (int i = 0; i < ZR_COUNT(scenarios); i++)
+        if (!strcmp(scenarios[i].name, scenario))
+            status = scenarios[i].run(comm, &error);
+    printf("[rank %d ends with %s%s%s]\n", rank, zero_status_name(status), status ? ": " : "", status ? error.message : "");
+    fflush(stdout);
+    if (status != ZERO_OK) {
+        zero_comm_abort(comm, error.message);
+        zr_sleep_seconds(0.5); // so that the launcher, which ends the job at the first exit, lets the others speak
+    }
+    zero_comm_destroy(comm);
+    return status ? 65 : 0;
+}
+
+// ---- the test ----
+
+static char *program;
+
+// What all ranks and the launcher print; bounded by timeout(1).
+static int run_mpi(int ranks, const char *kind, const char *scenario, const char *timeout, char *text, size_t size)
+{
+    char command[1024];
+    snprintf(command, sizeof command,
+             "OMP_NUM_THREADS=1 timeout -k 1 40 mpirun --allow-run-as-root --oversubscribe -n %d '%s' rank %s %s %s 2>&1 </dev/null", ranks, program, kind, scenario, timeout);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t length = 0, got;
+    while ((got = fread(text + length, 1, size - 1 - length, pipe)) > 0)
+        length += got;
+    text[length] = 0;
+    return pclose(pipe);
+}
+
+static void expect(const char *text, const char *words)
+{
+    if (!strstr(text, words))
+        fail_msg("\"%s\" is not in:\n%s", words, text);
+}
+
+static zero_status digest_of_thread(zero_comm *comm, void *user, zero_error *error)
+{
+    return exercise(comm, &((uint64_t *)user)[comm->rank], error);
+}
+
+static void the_same_bits_as_threads(void **state)
+{
+    static const int counts[] = {1, 2, 3, 4, 8};
+    for (int i = 0; i < ZR_COUNT(counts); i++) {
+        char text[16384], want[80];
+        rank_result results[8];
+        uint64_t digests[8];
+        run_threads(counts[i], 30, digest_of_thread, digests, results);
+        assert_int_equal(run_mpi(counts[i], "mpi", "exercise", "30", text, sizeof text), 0);
+        for (int r = 0; r < counts[i]; r++) {
+            snprintf(want, sizeof want, "[rank %d digest %016llx as mpi]", r, (unsigned long long)digests[0]);
+            expect(text, want);
+        }
+    }
+}
+
+static void auto_takes_shared_memory_on_one_machine(void **state)
+{
+    char text[16384];
+    assert_int_equal(run_mpi(3, "auto", "exercise", "30", text, sizeof text), 0);
+    expect(text, "as local processes]");
+}
+
+static void a_rank_that_gives_up_ends_the_others(void **state)
+{
+    char text[16384];
+    assert_int_not_equal(run_mpi(3, "mpi", "give-up", "30", text, sizeof text), 0);
+    expect(text, "[rank 1 ends with ERR_IO: disk full]");
+    expect(text, "[rank 0 ends with ERR_PEER: rank 0, barrier, step 12: rank 1 gave up at step 12: disk full]");
+    expect(text, "[rank 2 ends with ERR_PEER: rank 2, barrier, step 12: rank 1 gave up at step 12: disk full]");
+}
+
+static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
+{
+    char text[16384];
+    assert_int_not_equal(run_mpi(2, "mpi", "stopped", "0.8", text, sizeof text), 0);
+    expect(text, "[rank 0 ends with ERR_TIMEOUT: rank 0, barrier, step 7: rank 1 made no progress for 0.8 s; it was last heard of at step 7]");
+}
+
+static void signs_of_life_put_off_the_deadline(void **state)
+{
+    char text[16384];
+    if (run_mpi(2, "mpi", "late", "0.8", text, sizeof text))
+        fail_msg("%s", text);
+}
+
+static void memory_that_one_rank_lacks_fails_all(void **state)
+{
+    char text[16384];
+    assert_int_not_equal(run_mpi(2, "mpi", "too-much", "30", text, sizeof text), 0);
+    expect(text, "[rank 1 ends with ERR_MEMORY: rank 1: reserving");
+    expect(text, "[rank 0 ends with ERR_MEMORY: rank 1 could not reserve");
+}
+
+static void different_operations_are_told(void **state)
+{
+    char text[16384];
+    assert_int_not_equal(run_mpi(2, "mpi", "different", "30", text, sizeof text), 0);
+    expect(text, "runs another operation or another size");
+}
+
+// Open MPI and Hydra both answer; without a module or mpirun there is nothing to test.
+static const char *find_reason_to_skip(void)
+{
+    if (system("mpirun --version >/dev/null 2>&1"))
+        return "there is no mpirun";
+    if (system("mpirun --version 2>&1 | grep -q 'Open MPI'"))
+        return "mpirun is not Open MPI's, whose options these tests use";
+    return HAVE_MPI ? NULL : "this build has no module for MPI";
+}
+
+int main(int count, char **arguments)
+{
+    if (count == 5 && !strcmp(arguments[1], "rank"))
+        return run_rank(arguments[2], arguments[3], arguments[4]);
+    program = arguments[0];
+    const char *reason = find_reason_to_skip();
+    if (reason) {
+        fprintf(stderr, "SKIPPED: the communicator of MPI is not tested: %s\n", reason);
+        return SKIPPED;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_bits_as_threads),
+        cmocka_unit_test(auto_takes_shared_memory_on_one_machine),
+        cmocka_unit_test(a_rank_that_gives_up_ends_the_others),
+        cmocka_unit_test(a_stopped_rank_ends_the_others_at_the_deadline),
+        cmocka_unit_test(signs_of_life_put_off_the_deadline),
+        cmocka_unit_test(memory_that_one_rank_lacks_fails_all),
+        cmocka_unit_test(different_operations_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
