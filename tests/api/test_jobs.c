@@ -1,0 +1,214 @@
+// zero_train, zero_eval and zero_generate called by ranks that are threads of one process, as a host program would.
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "base/file.h"
+#include <zero/tools.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MOST_RANKS = 3 };
+
+static char directory[64], text[96];
+
+typedef struct rank_job {
+    zero_comm *comm;
+    zero_train_options options;
+    zero_status status;
+    zero_error error;
+} rank_job;
+
+static void *train_rank(void *argument)
+{
+    rank_job *job = argument;
+    job->status = zero_train(job->comm, &job->options, &job->error);
+    return NULL;
+}
+
+static zero_train_options usual_options(const char *out)
+{
+    static const char *data[1];
+    data[0] = text;
+    return (zero_train_options){.struct_size = sizeof(zero_train_options), .new_spec = "gpt2:layers=1,heads=2,width=16,context=16", .data = data,
+                                .data_count = 1, .val = "none", .tokenizer = "bytes", .out_dir = out, .steps = 3, .seed = 3, .threads = 1};
+}
+
+static void train(int ranks, const zero_train_options *options, rank_job *jobs)
+{
+    zero_comm *comms[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    zero_comm_options comm_options = {.struct_size = sizeof comm_options, .timeout_seconds = 30};
+    assert_int_equal(zero_comm_threads(ranks, &comm_options, comms, NULL), ZERO_OK);
+    for (int r = 0; r < ranks; r++) {
+        jobs[r] = (rank_job){.comm = comms[r], .options = *options};
+        assert_int_equal(pthread_create(&threads[r], NULL, train_rank, &jobs[r]), 0);
+    }
+    for (int r = 0; r < ranks; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < ranks; r++)
+        zero_comm_destroy(comms[r]);
+}
+
+static char *path_of(const char *name)
+{
+    char *path = zr_sprintf(NULL, "%s/%s", directory, name);
+    assert_non_null(path);
+    return path;
+}
+
+static int measure(const char *model_path, double *loss)
+{
+    zero_comm *comm;
+    zero_eval_options options = {.struct_size = sizeof options, .model_dir = model_path, .data = text, .threads = 1};
+    zero_eval_result result = {0};
+    assert_int_equal(zero_comm_self(&comm, NULL), ZERO_OK);
+    zero_status status = zero_eval(comm, &options, &result, NULL);
+    zero_comm_destroy(comm);
+    *loss = result.loss;
+    assert_true(status != ZERO_OK || (result.tokens == result.windows * 16 && result.bytes == result.tokens));
+    return status;
+}
+
+static void test_threads_train_as_one_does(void **state)
+{
+    double losses[MOST_RANKS + 1];
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
+        rank_job jobs[MOST_RANKS];
+        zero_override overrides[] = {{"zero_optimization.stage", "3", "--stage"}, {"train_batch_size", "6", "test"}};
+        char *out = path_of("threads"), *model = path_of("threads/model");
+        zero_train_options options = usual_options(out);
+        options.overrides = overrides;
+        options.override_count = 2;
+        options.overwrite = 1;
+        train(ranks, &options, jobs);
+        for (int r = 0; r < ranks; r++)
+            assert_int_equal(jobs[r].status, ZERO_OK);
+        assert_int_equal(measure(model, &losses[ranks]), ZERO_OK);
+        assert_float_equal(losses[ranks], losses[1], 1e-5); // one global batch, any number of ranks
+        zr_free(out);
+        zr_free(model);
+    }
+}
+
+static void test_failure_of_rank_0_is_everyones(void **state)
+{
+    rank_job jobs[MOST_RANKS];
+    zero_train_options options = usual_options("/proc/nowhere/run");
+    train(MOST_RANKS, &options, jobs);
+    for (int r = 0; r < MOST_RANKS; r++) {
+        assert_int_equal(jobs[r].status, ZERO_ERR_IO);
+        assert_non_null(strstr(jobs[r].error.message, "/proc/nowhere"));
+    }
+}
+
+static int stop_at_two(void *user, const zero_event *event)
+{
+    return event->kind == ZERO_EVENT_STEP && event->step == 2;
+}
+
+static void test_cancelling_ends_all_ranks(void **state)
+{
+    rank_job jobs[MOST_RANKS];
+    char *out = path_of("cancelled"), *model = path_of("cancelled/model");
+    zero_train_options options = usual_options(out);
+    options.steps = 1000000;
+    options.progress = stop_at_two;
+    train(MOST_RANKS, &options, jobs);
+    for (int r = 0; r < MOST_RANKS; r++) {
+        assert_int_equal(jobs[r].status, ZERO_ERR_CANCELLED);
+        assert_non_null(strstr(jobs[r].error.message, "step 2"));
+    }
+    assert_false(zr_path_exists(model));
+    zr_free(out);
+    zr_free(model);
+}
+
+static void test_wrong_options(void **state)
+{
+    zero_comm *comm;
+    zero_error error;
+    assert_int_equal(zero_comm_self(&comm, NULL), ZERO_OK);
+    zero_train_options options = usual_options("nowhere");
+    options.struct_size = 8;
+    assert_int_equal(zero_train(comm, &options, &error), ZERO_ERR_USAGE);
+    options = usual_options("nowhere");
+    options.model_dir = "both";
+    assert_int_equal(zero_train(comm, &options, &error), ZERO_ERR_USAGE);
+    options = usual_options(NULL);
+    assert_int_equal(zero_train(comm, &options, &error), ZERO_ERR_USAGE);
+    options = usual_options("nowhere");
+    options.tokenizer = "words";
+    assert_int_equal(zero_train(comm, &options, &error), ZERO_ERR_USAGE);
+    assert_false(zr_path_exists("nowhere"));
+    zero_comm_destroy(comm);
+}
+
+typedef struct emitted { zr_buffer text; int calls, stop_after; } emitted;
+
+static int collect(void *user, const char *bytes, size_t length)
+{
+    emitted *e = user;
+    zr_buffer_append(&e->text, bytes, length);
+    return ++e->calls == e->stop_after;
+}
+
+// Longer than the context of 16, so that the window slides; and stopped by the receiver.
+static void test_generation(void **state)
+{
+    rank_job jobs[MOST_RANKS];
+    char *out = path_of("generating"), *model = path_of("generating/model");
+    zero_train_options train_options = usual_options(out);
+    train_options.lr = 1e-2;
+    train_options.steps = 40;
+    train(1, &train_options, jobs);
+    assert_int_equal(jobs[0].status, ZERO_OK);
+    emitted all = {0}, some = {.stop_after = 5};
+    zero_generate_options options = {.struct_size = sizeof options, .model_dir = model, .prompt = "a prompt longer than sixteen", .tokens = 50,
+                                     .temperature = 1, .top_p = 1, .seed = 1, .threads = 1, .emit = collect, .user = &all};
+    assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
+    assert_true(all.calls > 0 && all.calls <= 50);
+    options.user = &some;
+    assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
+    assert_int_equal(some.calls, 5);
+    assert_memory_equal(some.text.data, all.text.data, some.text.length);
+    options.top_p = 0;
+    assert_int_equal(zero_generate(&options, NULL), ZERO_ERR_USAGE);
+    zr_buffer_free(&all.text);
+    zr_buffer_free(&some.text);
+    zr_free(out);
+    zr_free(model);
+}
+
+static int set_up(void **state)
+{
+    snprintf(directory, sizeof directory, "/tmp/zero-jobs-XXXXXX");
+    if (!mkdtemp(directory))
+        return -1;
+    snprintf(text, sizeof text, "%s/text.txt", directory);
+    FILE *file = fopen(text, "w");
+    for (int i = 0; file && i < 400; i++)
+        fprintf(file, "the %d of them sang %d songs\n", i % 7, i % 11);
+    return !file || fclose(file);
+}
+
+static int tear_down(void **state)
+{
+    return zr_directory_remove(directory, NULL) != ZERO_OK;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads_train_as_one_does), cmocka_unit_test(test_failure_of_rank_0_is_everyones), cmocka_unit_test(test_cancelling_ends_all_ranks),
+        cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_generation),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
