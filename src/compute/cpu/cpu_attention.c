@@ -106,21 +106,25 @@ static forward_space forward_carve(const zr_attention *a, space *from)
     };
 }
 
-// Turns the first `valid` scores of a row into exponentials, the rest up to `count` into zeros; returns what earlier sums
-// must be multiplied by.
-static float softmax_row(float *score, int64_t valid, int64_t count, float *largest, float *norm)
+// Turns the first `valid` of a row's scores into exponentials and the others up to `count` into zeros; the first `full` <=
+// valid, a multiple of LANES, need no mask. Returns what the sums of earlier blocks must be multiplied by.
+INLINE float softmax_row(float *score, int64_t full, int64_t valid, int64_t count, float *largest, float *norm)
 {
     vf top = vf_all(-INFINITY), sum = {0};
-    for (int64_t j = 0; j < valid; j += LANES)
-        top = vf_max(vf_keep(vf_load(score + j), valid - j, -INFINITY), top);
+    vi lane = vi_iota() - (int32_t)valid;
+    for (int64_t j = 0; j < full; j += LANES)
+        top = vf_max(vf_load(score + j), top);
+    for (int64_t j = full; j < count; j += LANES) {
+        vf masked = vf_select(lane + (int32_t)j < 0, vf_load(score + j), vf_all(-INFINITY));
+        vf_store(score + j, masked);
+        top = vf_max(masked, top);
+    }
     float now = ZR_MAX(*largest, vf_largest(top)), rescale = *norm == 0 ? 0 : expf(*largest - now);
-    for (int64_t j = 0; j < valid; j += LANES) {
-        vf e = vf_keep(vf_exp(vf_load(score + j) - now), valid - j, 0);
+    for (int64_t j = 0; j < count; j += LANES) {
+        vf e = vf_exp(vf_load(score + j) - now);
         vf_store(score + j, e);
         sum += e;
     }
-    for (int64_t j = ZR_ROUND_UP(valid, LANES); j < count; j += LANES)
-        vf_store(score + j, (vf){0});
     *norm = *norm * rescale + vf_sum(sum);
     *largest = now;
     return rescale;
@@ -135,14 +139,14 @@ static void multiply_row(float *row, int64_t count, float factor)
 // Keys [k0, k0+count) for the panel of queries [i0, i0+MR), which is row `row` of the block.
 static void forward_panel(const zr_attention *a, const head *at, const forward_space *s, int64_t i0, int64_t row, int64_t k0, int64_t count)
 {
-    int64_t width = wide(a);
+    int64_t width = wide(a), full = ZR_MAX(0, ZR_MIN(count, i0 + 1 - k0)) / LANES * LANES;
     float *sum = s->sum + row * width;
     for (int64_t j = 0; j < count; j += NR)
         tile_product(s->q + i0 * a->head_dim, 1, MR, s->k + (k0 + j) * a->head_dim, NR, a->head_dim, s->score + j, KEYS, 0);
     for (int64_t r = 0; r < MR; r++) {
         float *score = s->score + r * KEYS;
         int64_t valid = ZR_MAX(0, ZR_MIN(count, i0 + r + 1 - k0));
-        float rescale = softmax_row(score, valid, count, s->largest + row + r, s->norm + row + r);
+        float rescale = softmax_row(score, full, valid, count, s->largest + row + r, s->norm + row + r);
         if (k0 > 0)
             multiply_row(sum + r * width, width, rescale);
         if (a->dropout > 0) {
@@ -202,7 +206,7 @@ typedef struct backward_space {
     float *k, *v;              // panels of MR keys: [seq/MR][head_dim][MR]
     float *k_rows;             // (seq, wide)
     float *lse, *delta;        // (seq up to NR); infinity and 0 where there is no query
-    float *dq;                 // (seq and a block more, wide)
+    float *dq;                 // (seq and a panel more, wide)
     float *dk, *dv;            // (QUERIES, wide)
     float *p;                  // (MR, SPAN)
     float *ds;                 // (QUERIES, SPAN)
@@ -222,7 +226,7 @@ static backward_space backward_carve(const zr_attention *a, space *from)
         .k_rows = take(from, a->seq * width),
         .lse = take(from, padded),
         .delta = take(from, padded),
-        .dq = take(from, (a->seq + SPAN) * width),
+        .dq = take(from, (a->seq + MR) * width),
         .dk = take(from, QUERIES * width),
         .dv = take(from, QUERIES * width),
         .p = take(from, MR * SPAN),
@@ -241,7 +245,7 @@ static void backward_pack(const zr_attention *a, const head *at, const float *ou
     pack_rows(at->q, at->step, a->seq, padded, a->head_dim, width, s->q_rows);
     pack_rows(dout, step, a->seq, padded, a->head_dim, width, s->dout_rows);
     pack_rows(at->k, at->step, a->seq, a->seq, a->head_dim, width, s->k_rows);
-    memset(s->dq, 0, sizeof(float) * (size_t)((a->seq + SPAN) * width));
+    memset(s->dq, 0, sizeof(float) * (size_t)((a->seq + MR) * width));
     for (int64_t i = 0; i < padded; i++) {
         vf sum = {0};
         for (int64_t c = 0; i < a->seq && c < a->head_dim; c += LANES)
@@ -369,7 +373,7 @@ static void decode_head(const zr_attention *a, const float *q, const float *k, c
         int64_t count = ZR_MIN(KEYS, keys - k0);
         for (int64_t j = 0; j < count; j++)
             score[j] = dot(q, k + (k0 + j) * dim, dim) * a->scale;
-        float rescale = softmax_row(score, count, count, &largest, &norm);
+        float rescale = softmax_row(score, count / LANES * LANES, count, count, &largest, &norm);
         for (int64_t c = 0; c < dim; c += LANES) {
             vf sum = k0 > 0 ? vf_get(out + c, dim - c) * rescale : (vf){0};
             for (int64_t j = 0; j < count; j++)

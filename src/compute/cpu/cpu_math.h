@@ -1,7 +1,7 @@
 // exp and the logistic function over vectors, and Philox over consecutive counters.
 //
-// exp: x = n ln2 + r, |r| <= ln2/2; e^r by Cephes' polynomial of degree 6; 2^n in two factors, so that subnormal results and
-// the last ones before overflow come out. Within 2 ulp; NaN stays NaN, -inf gives 0, inf gives inf.
+// exp: x = n ln2 + r, |r| <= ln2/2; 2 e^r by Cephes' polynomial of degree 6, times 2^(n-1), which is made in the exponent's
+// bits. Within 2 ulp from 2^-125 up to the last finite result; below that zero. NaN stays NaN, -inf gives 0, inf gives inf.
 #ifndef ZR_COMPUTE_CPU_MATH_H
 #define ZR_COMPUTE_CPU_MATH_H
 
@@ -10,21 +10,19 @@
 INLINE vf vf_exp(vf x)
 {
     const vf shift = vf_all(12582912.0f); // 1.5 * 2^23: adding it rounds to an integer, which then lies in the low bits
-    x = vf_min(vf_all(90), vf_max(vf_all(-106), x)); // in this order of arguments NaN passes
+    x = vf_min(vf_all(89), vf_max(vf_all(-87.4f), x)); // in this order of arguments NaN passes
     vf biased = x * 1.44269504088896341f + shift;
     vf n = biased - shift;
     vf r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
-    vf y = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    y = y * r + 8.3334519073e-3f;
-    y = y * r + 4.1665795894e-2f;
-    y = y * r + 1.6666665459e-1f;
-    y = y * r + 5.0000001201e-1f;
-    y = y * (r * r) + r + 1.0f;
-    vi exponent = (vi)biased - (vi)shift;
-    vi half = exponent >> 1;
-    vf low = (vf)((half + 127) << 23), high = (vf)((exponent - half + 127) << 23);
-    return y * low * high;
+    vf y = r * (2 * 1.9875691500e-4f) + 2 * 1.3981999507e-3f;
+    y = y * r + 2 * 8.3334519073e-3f;
+    y = y * r + 2 * 4.1665795894e-2f;
+    y = y * r + 2 * 1.6666665459e-1f;
+    y = y * r + 2 * 5.0000001201e-1f;
+    y = y * (r * r) + (r + r) + 2.0f;
+    vi power = ((vi)biased << 23) + (126 << 23); // 2^(n-1); n = -126, the least, gives the bits of zero
+    return y * (vf)power;
 }
 
 INLINE vf vf_logistic(vf x) // 1 / (1 + e^-x) = (1 + tanh(x/2)) / 2

@@ -12,6 +12,7 @@
 
 #define MR 6
 #define NR (2 * LANES)
+#define PREFETCH 8 // rows ahead: they lie too far apart for the processor to guess
 
 // Element (r, t) of A lies at a[r*a_row + t*a_step]; row t of B at b + t*b_step. add: out is added to, else set.
 INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, int64_t count, float *out, int64_t out_step, int add)
@@ -69,6 +70,9 @@ INLINE void pack_columns(const float *from, int64_t from_step, int64_t rows, int
         int64_t filled = rows - start < panel ? rows - start : panel, i = 0;
         for (; i + 4 <= filled; i += 4) {
             const float *row = from + (start + i) * from_step;
+            for (int64_t r = 0; r < 4; r++)
+                for (int64_t t = 0; t < depth; t += 16)
+                    __builtin_prefetch(row + (PREFETCH + r) * from_step + t);
             int64_t t = 0;
             for (; t + 4 <= depth; t += 4)
                 transpose_quad(row + t, from_step, to + t * panel + i, panel, factor);
@@ -86,6 +90,8 @@ INLINE void pack_columns(const float *from, int64_t from_step, int64_t rows, int
 INLINE void pack_rows(const float *from, int64_t from_step, int64_t rows, int64_t padded, int64_t depth, int64_t wide, float *to)
 {
     for (int64_t i = 0; i < rows; i++) {
+        for (int64_t t = 0; t < depth; t += 16)
+            __builtin_prefetch(from + (i + PREFETCH) * from_step + t);
         memcpy(to + i * wide, from + i * from_step, sizeof(float) * (size_t)depth);
         memset(to + i * wide + depth, 0, sizeof(float) * (size_t)(wide - depth));
     }

@@ -145,14 +145,21 @@ INLINE vu64 vu64_multiply(vu64 a, vu64 b) // the products of the lower halves
 #endif
 }
 
+typedef float vf4 __attribute__((vector_size(16)));
+typedef float vf8 __attribute__((vector_size(32)));
+
 INLINE float vf_sum(vf v) // a tree: lane i with lane i + half
 {
-    float t[LANES];
-    memcpy(t, &v, sizeof(t));
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            t[i] += t[i + half];
-    return t[0];
+#if LANES == 16
+    vf8 eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    vf4 four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+#elif LANES == 8
+    vf4 four = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#else
+    vf4 four = v;
+#endif
+    vf4 two = four + __builtin_shufflevector(four, four, 2, 3, 0, 1);
+    return two[0] + two[1];
 }
 
 INLINE float vf_largest(vf v)
