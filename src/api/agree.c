@@ -16,6 +16,7 @@ zero_status zr_agree(zero_comm *comm, zero_status status, zero_error *error)
     if (first == comm->size)
         return ZERO_OK;
     ZERO_TRY(zr_comm_broadcast(comm, error, sizeof *error, (int)first, error));
+    zr_comm_barrier(comm, NULL); // whoever leaves may abort the communicator: not before all have the message
     return error->status;
 }
 

@@ -41,8 +41,9 @@ static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info 
 {
     char name[256];
     ZERO_TRY(zr_engine_find_nonfinite(train->engine, name, sizeof name, error));
-    return zr_fail(error, ZERO_ERR_NONFINITE, "step %lld: the loss is %f; the first that is not finite: %s. A lower learning rate (now %.3g) or gradient_clipping may help",
-                   (long long)info->step, info->loss, name, info->lr);
+    zr_fail(error, ZERO_ERR_NONFINITE, "step %lld: the loss is %f; the first that is not finite: %s. A lower learning rate (now %.3g) or gradient_clipping may help",
+            (long long)info->step, info->loss, name, info->lr);
+    return zr_agree(train->comm, ZERO_ERR_NONFINITE, error);
 }
 
 static int send(const zr_train *train, const zero_event *event)
@@ -143,10 +144,10 @@ static zero_status run_step(loop *l, zero_error *error)
         status = report_step(l, &info, milliseconds, &stop, error);
     int64_t verdict = status != ZERO_OK ? 2 : stop ? 1 : 0;
     ZERO_TRY(zr_agree_on_largest(train->comm, &verdict, error));
-    if (verdict == 2)
-        return zr_agree(train->comm, status, error);
     if (verdict == 1)
-        return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->steps);
+        status = zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->steps);
+    if (verdict > 0)
+        return zr_agree(train->comm, status, error);
     l->previous_loss = info.loss;
     return between_steps(l, info.step, error);
 }

@@ -8,8 +8,6 @@
 #include "comm/settle.h"
 #include "comm/staging.h"
 
-#define ALL_REDUCE_ELEMS (512 << 10) // of each shard at a time: gathered while it is still in a cache that ranks share
-
 static zero_status refuse(const zr_window *window, zero_comm_op op, int slot, const char *why, zero_error *error)
 {
     const char *name = window->slot_names && slot >= 0 && slot < window->slots ? window->slot_names[slot] : "?";
@@ -24,7 +22,7 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
     if (handle->slot < 0 || handle->slot >= window->slots)
         return refuse(window, handle->op, handle->slot, "there is no such slot", error);
     if (handle->offset < 0 || handle->offset % size || handle->shard_elems < 0 ||
-        handle->stride < handle->shard_elems || handle->stride > (window->bytes - handle->offset) / size / window->comm->size)
+        handle->shard_elems > (window->bytes - handle->offset) / size / window->comm->size)
         return refuse(window, handle->op, handle->slot, "its operand does not lie inside", error);
     if (handle->op == ZERO_COMM_reduce_scatter && (handle->dtype != ZERO_F32 || window->kind != ZR_WINDOW_SYMMETRIC))
         return refuse(window, handle->op, handle->slot, "sums are of fp32 in symmetric windows", error);
@@ -63,7 +61,7 @@ zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t 
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
     assert(op == ZERO_COMM_reduce_scatter || op == ZERO_COMM_all_gather);
-    *out = (zr_handle){.window = window, .op = op, .slot = slot, .offset = offset, .shard_elems = shard_elems, .stride = shard_elems, .dtype = dtype};
+    *out = (zr_handle){.window = window, .op = op, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = dtype};
     ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
     ZERO_TRY(zr_comm_settle(comm, comm->ops->start(out, error), error));
     out->pending = true;
@@ -97,30 +95,17 @@ zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error)
     return zr_comm_settle(comm, comm->ops->quiesce(window, slot, error), error);
 }
 
-static zero_status all_reduce_part(zr_handle *handle, zero_error *error)
-{
-    zr_window *window = handle->window;
-    const zr_comm_ops *ops = window->comm->ops;
-    float *own = (float *)(window->mine + handle->offset) + window->comm->rank * handle->stride;
-    handle->op = ZERO_COMM_reduce_scatter;
-    ZERO_TRY(ops->start(handle, error));
-    ZERO_TRY(ops->reduce_scatter_wait(handle, own, false, error));
-    handle->op = ZERO_COMM_all_gather;
-    ZERO_TRY(ops->start(handle, error));
-    return ops->all_gather_wait(handle, error);
-}
-
 static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_error *error)
 {
-    zr_handle whole = {.window = window, .op = ZERO_COMM_reduce_scatter, .slot = slot, .offset = offset, .shard_elems = shard_elems, .stride = shard_elems, .dtype = ZERO_F32};
-    ZERO_TRY(check_operand(&whole, error));
-    for (int64_t first = 0; first < shard_elems; first += ALL_REDUCE_ELEMS) {
-        zr_handle part = whole;
-        part.offset += first * (int64_t)sizeof(float);
-        part.shard_elems = ZR_MIN(ALL_REDUCE_ELEMS, shard_elems - first);
-        ZERO_TRY(all_reduce_part(&part, error));
-    }
-    return window->comm->ops->quiesce(window, slot, error);
+    const zr_comm_ops *ops = window->comm->ops;
+    zr_handle handle = {.window = window, .op = ZERO_COMM_reduce_scatter, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = ZERO_F32};
+    ZERO_TRY(check_operand(&handle, error));
+    ZERO_TRY(ops->start(&handle, error));
+    ZERO_TRY(ops->reduce_scatter_wait(&handle, (float *)(window->mine + offset) + window->comm->rank * shard_elems, false, error));
+    handle.op = ZERO_COMM_all_gather;
+    ZERO_TRY(ops->start(&handle, error));
+    ZERO_TRY(ops->all_gather_wait(&handle, error));
+    return ops->quiesce(window, slot, error);
 }
 
 zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_error *error)

@@ -35,7 +35,6 @@ typedef struct zr_handle { // an operation under way
     zero_comm_op op;
     int slot;
     int64_t offset, shard_elems; // bytes, elements
-    int64_t stride;              // elements from one rank's shard to the next: shard_elems, but for a part of every shard
     zero_dtype dtype;
     uint64_t sequence;
     bool pending;
@@ -48,10 +47,10 @@ typedef struct zr_comm_ops {
     const char *name;
     zero_status (*window_create)(zero_comm *comm, zr_window *window, zero_error *error);
     void (*window_destroy)(zr_window *window);
-    // Contributions lie at `offset` of each rank's region: (N, shard_elems of stride). wait: dst(shard_elems) fp32 = tree sum of the
+    // Contributions lie at `offset` of each rank's region: (N, shard_elems). wait: dst(shard_elems) fp32 = tree sum of the
     // ranks' shard `rank`, or dst += tree sum. dst may be the own shard of the own region.
     zero_status (*reduce_scatter_wait)(zr_handle *handle, float *dst, bool add, zero_error *error);
-    // The own shard lies in place at offset + rank*stride elements; after wait the region holds all N.
+    // The own shard lies in place at offset + rank*shard bytes; after wait the region holds all N.
     zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
     zero_status (*start)(zr_handle *handle, zero_error *error); // seals the operand of either
     zero_status (*quiesce)(zr_window *window, int slot, zero_error *error);

@@ -59,7 +59,7 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, float *dst, bool add
     for (int i = 0; i < comm->size; i++) {
         int r = (comm->rank + i) % comm->size;
         ZERO_TRY(await_sealed(handle, r, "reduce_scatter", error));
-        source[r] = (const float *)(zr_local_region(handle->window, r) + handle->offset) + comm->rank * handle->stride;
+        source[r] = (const float *)(zr_local_region(handle->window, r) + handle->offset) + comm->rank * handle->shard_elems;
     }
     zr_tree_sum(dst, source, comm->size, handle->shard_elems, add);
     drain(handle);
@@ -69,10 +69,10 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, float *dst, bool add
 zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
 {
     zr_window *window = handle->window;
-    int64_t size = (int64_t)zero_dtype_bytes(handle->dtype), bytes = handle->shard_elems * size;
+    int64_t bytes = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
     for (int i = 1; i < window->comm->size; i++) {
         int r = (window->comm->rank + i) % window->comm->size;
-        int64_t at = handle->offset + r * handle->stride * size;
+        int64_t at = handle->offset + r * bytes;
         ZERO_TRY(await_sealed(handle, r, "all_gather", error));
         if (window->kind == ZR_WINDOW_SYMMETRIC)
             zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes);

@@ -56,7 +56,7 @@ static zero_status post_chunk(zr_handle *handle, int half, int64_t first, int64_
     for (int i = 1; i < comm->size; i++) {
         int from = peer_before(comm, i), to = peer_after(comm, i);
         ZERO_TRY(zr_mpi_irecv(comm, batch, staging_of(comm, half, from), bytes, from, error));
-        ZERO_TRY(zr_mpi_isend(comm, batch, operand + to * handle->stride + first, bytes, to, error));
+        ZERO_TRY(zr_mpi_isend(comm, batch, operand + to * handle->shard_elems + first, bytes, to, error));
     }
     return ZERO_OK;
 }
@@ -67,7 +67,7 @@ static void sum_chunk(zr_handle *handle, int half, float *dst, int64_t first, in
     const float *source[ZERO_MAX_RANKS];
     for (int r = 0; r < comm->size; r++)
         source[r] = (const float *)staging_of(comm, half, r);
-    source[comm->rank] = (const float *)(handle->window->mine + handle->offset) + comm->rank * handle->stride + first;
+    source[comm->rank] = (const float *)(handle->window->mine + handle->offset) + comm->rank * handle->shard_elems + first;
     zr_tree_sum(dst + first, source, comm->size, count, add);
 }
 
@@ -93,12 +93,12 @@ static zero_status gather_part(zr_handle *handle, int64_t first, int64_t bytes, 
 {
     zero_comm *comm = handle->window->comm;
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
-    int64_t stride = handle->stride * (int64_t)zero_dtype_bytes(handle->dtype);
+    int64_t shard = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
     char *part = handle->window->mine + handle->offset + first;
     for (int i = 1; i < comm->size; i++) {
         int from = peer_before(comm, i), to = peer_after(comm, i);
-        ZERO_TRY(zr_mpi_irecv(comm, batch, part + from * stride, bytes, from, error));
-        ZERO_TRY(zr_mpi_isend(comm, batch, part + comm->rank * stride, bytes, to, error));
+        ZERO_TRY(zr_mpi_irecv(comm, batch, part + from * shard, bytes, from, error));
+        ZERO_TRY(zr_mpi_isend(comm, batch, part + comm->rank * shard, bytes, to, error));
     }
     return zr_mpi_await(comm, batch, "all_gather", slot_name(handle), error);
 }

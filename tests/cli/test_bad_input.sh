@@ -74,7 +74,11 @@ refused 64 'no such program' "$ZERO" run --ranks 2 there-is-no-such-program
 refused 64 'how many ranks' "$ZERO" run true
 
 # Address space that ends before the model fits: refused, not killed.
-( ulimit -v 600000; refused 74 'memory' "$ZERO" train --new gpt2 --seq 64 --micro-batch 1 --data "$TEXT" --threads 1 --quiet --steps 1 --out out ) || exit 1
+if (ulimit -v 600000; "$ZERO" --version) >/dev/null 2>&1; then
+    ( ulimit -v 600000; refused 74 'memory' "$ZERO" train --new gpt2 --seq 64 --micro-batch 1 --data "$TEXT" --threads 1 --quiet --steps 1 --out out ) || exit 1
+else
+    echo "SKIPPED a part: this build (a sanitizer's) does not start under a limit of address space"
+fi
 # A file size limit takes the place of a full shared memory: what cannot be reserved is refused.
 ( ulimit -f 200; trap '' XFSZ; refused 74 '' "$ZERO" train --new gpt2:layers=2,heads=2,width=256,context=32 --data "$TEXT" --threads 1 --ranks 2 --quiet --steps 1 --out out ) || exit 1
 echo "every bad input was refused"

@@ -3,7 +3,7 @@
 //
 // Invariant: after a shape's first call nothing here allocates. Scratchpads are the caller's (queue->scratch), and memory
 // objects are kept, only their handles change. oneDNN takes its number of threads from the calling thread's OpenMP setting,
-// both when a primitive is made and when it runs, so both places set it.
+// both when a primitive is made and when it runs; both places set it, and put back what the host program had.
 #include "base/alloc.h"
 #include "compute/cpu/cpu.h"
 
@@ -206,8 +206,10 @@ static zero_status cache_find(zr_queue *queue, const zr_product *product, kept *
     ZERO_TRY(cache_reserve(of, error));
     kept *entry = &of->at[of->count];
     memset(entry, 0, sizeof(*entry));
+    int before = omp_get_max_threads();
     omp_set_num_threads(queue->threads);
     dnnl_status_t status = kept_create(of->engine, product, entry);
+    omp_set_num_threads(before);
     if (status != dnnl_success) {
         kept_destroy(entry);
         return dnnl_failed(product, status, "matmul", error);
@@ -248,10 +250,12 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
         dnnl_memory_set_data_handle(entry->memory[i], (void *)handle[i]);
         args[count++] = (dnnl_exec_arg_t){role[i], entry->memory[i]};
     }
+    int before = omp_get_max_threads();
     omp_set_num_threads(queue->threads);
     dnnl_status_t status = dnnl_primitive_execute(entry->primitive, of->stream, count, args);
     if (status == dnnl_success)
         status = dnnl_stream_wait(of->stream);
+    omp_set_num_threads(before);
     return status == dnnl_success ? ZERO_OK : dnnl_failed(product, status, "execution", error);
 }
 

@@ -15,12 +15,10 @@ INLINE vf vf_exp(vf x)
     vf n = biased - shift;
     vf r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
-    vf y = r * (2 * 1.9875691500e-4f) + 2 * 1.3981999507e-3f;
-    y = y * r + 2 * 8.3334519073e-3f;
-    y = y * r + 2 * 4.1665795894e-2f;
-    y = y * r + 2 * 1.6666665459e-1f;
-    y = y * r + 2 * 5.0000001201e-1f;
-    y = y * (r * r) + (r + r) + 2.0f;
+    vf square = r * r;
+    vf high = r * (2 * 1.9875691500e-4f) + 2 * 1.3981999507e-3f, middle = r * (2 * 8.3334519073e-3f) + 2 * 4.1665795894e-2f;
+    vf low = r * (2 * 1.6666665459e-1f) + 2 * 5.0000001201e-1f;
+    vf y = ((high * square + middle) * square + low) * square + (r + r) + 2.0f;
     vi power = ((vi)biased << 23) + (126 << 23); // 2^(n-1); n = -126, the least, gives the bits of zero
     return y * (vf)power;
 }
@@ -35,6 +33,29 @@ INLINE vf vf_logistic(vf x) // 1 / (1 + e^-x) = (1 + tanh(x/2)) / 2
 #define PHILOX_WORDS 64                  // a batch: 16 counters
 #define PHILOX_VECTORS (32 / LANES)      // of LANES/2 counters each
 #define PHILOX_ROOM (PHILOX_WORDS + LANES) // of a buffer of words, so that whole vectors may be read anywhere in it
+
+typedef uint64_t vu64 __attribute__((vector_size(4 * LANES)));
+
+INLINE vu64 vu64_iota(void)
+{
+    vu64 v = {0};
+    for (int i = 0; i < LANES / 2; i++)
+        v[i] = (uint64_t)i;
+    return v;
+}
+
+INLINE vu64 vu64_multiply(vu64 a, vu64 b) // the products of the lower halves
+{
+#if LANES == 16
+    return (vu64)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif LANES == 8
+    return (vu64)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__)
+    return (vu64)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+    return (a & 0xffffffffu) * (b & 0xffffffffu);
+#endif
+}
 
 // words[4*i .. 4*i+3] = zr_philox4x32(key, 0, counter + i). Each 32-bit word is computed in a lane of 64; what a step leaves
 // in the upper half is never read.

@@ -24,7 +24,6 @@
 typedef float vf __attribute__((vector_size(4 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef double vd __attribute__((vector_size(4 * LANES))); // half as many lanes
-typedef uint64_t vu64 __attribute__((vector_size(4 * LANES)));
 typedef float vf_loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 INLINE vf vf_load(const float *p)
@@ -78,14 +77,6 @@ INLINE vi vi_iota(void)
     return v;
 }
 
-INLINE vu64 vu64_iota(void)
-{
-    vu64 v = {0};
-    for (int i = 0; i < LANES / 2; i++)
-        v[i] = (uint64_t)i;
-    return v;
-}
-
 INLINE vf vf_keep(vf v, int64_t left, float rest) // lanes from `left` on become `rest`
 {
     return left >= LANES ? v : vf_select(vi_iota() < (int32_t)left, v, vf_all(rest));
@@ -129,19 +120,6 @@ INLINE vf vf_sqrt(vf v)
     for (int i = 0; i < LANES; i++)
         v[i] = sqrtf(v[i]);
     return v;
-#endif
-}
-
-INLINE vu64 vu64_multiply(vu64 a, vu64 b) // the products of the lower halves
-{
-#if LANES == 16
-    return (vu64)_mm512_mul_epu32((__m512i)a, (__m512i)b);
-#elif LANES == 8
-    return (vu64)_mm256_mul_epu32((__m256i)a, (__m256i)b);
-#elif defined(__SSE2__)
-    return (vu64)_mm_mul_epu32((__m128i)a, (__m128i)b);
-#else
-    return (a & 0xffffffffu) * (b & 0xffffffffu);
 #endif
 }
 
