@@ -3,10 +3,13 @@
 
 #include <math.h>
 
-static zero_status fail(zero_engine *engine, zero_status status)
+// A rank that fails ends the waits of the others: nobody is left behind.
+static zero_status fail(zero_engine *engine, zero_status status, const zero_error *error)
 {
-    if (status != ZERO_OK)
+    if (status != ZERO_OK) {
         engine->phase = ZR_FAILED;
+        zero_comm_abort(engine->comm, error && error->message[0] ? error->message : zero_status_text(status));
+    }
     return status;
 }
 
@@ -86,7 +89,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     begin_micro_batch(engine, batch, loss);
     for (int u = 0; u < engine->plan->unit_count; u++) {
         zr_comm_progress(engine->comm, engine->step);
-        ZERO_TRY(fail(engine, forward_unit(engine, u, error)));
+        ZERO_TRY(fail(engine, forward_unit(engine, u, error), error));
     }
     zr_exact_add(&engine->loss, *loss);
     engine->phase = ZR_FORWARD_DONE;
@@ -98,9 +101,9 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
     ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
     for (int v = engine->plan->forward_visits; v < engine->plan->visit_count; v++) {
         zr_comm_progress(engine->comm, engine->step);
-        ZERO_TRY(fail(engine, backward_visit(engine, v, error)));
+        ZERO_TRY(fail(engine, backward_visit(engine, v, error), error));
     }
-    ZERO_TRY(fail(engine, check_segment(engine, ZR_SEGMENT_MICRO_BATCH, error)));
+    ZERO_TRY(fail(engine, check_segment(engine, ZR_SEGMENT_MICRO_BATCH, error), error));
     engine->phase = ZR_BACKWARD_DONE;
     return ZERO_OK;
 }
@@ -148,12 +151,12 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
     engine->phase = ZR_READY;
     if (++engine->micro_batch < engine->plan->settings.accumulation)
         return ZERO_OK;
-    ZERO_TRY(fail(engine, boundary(engine, info, error)));
+    ZERO_TRY(fail(engine, boundary(engine, info, error), error));
     engine->micro_batch = 0;
     info->step = ++engine->step;
     info->updated = !info->skipped;
     info->samples = engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
-    return fail(engine, zr_ledger_check(&engine->ledger, error));
+    return fail(engine, zr_ledger_check(&engine->ledger, error), error);
 }
 
 static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)
@@ -174,7 +177,7 @@ zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_visit visit, void
     ZERO_TRY(check_phase(engine, ZR_READY, "inference", "zero_step", error));
     engine->context.training = 0;
     zr_comm_hash_reset(engine->comm);
-    return fail(engine, evaluate_units(engine, visit, user, error));
+    return fail(engine, evaluate_units(engine, visit, user, error), error);
 }
 
 typedef struct evaluation { // boundaries of a batch that may be smaller than the engine's

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -159,6 +160,55 @@ static void test_gradient_is_derivative(void **state)
     close_engine(&f);
 }
 
+typedef struct half { zero_comm *comm; zero_model *model; zero_status status; zero_error error; } half;
+
+static void *step_until_failure(void *argument)
+{
+    half *self = argument;
+    zero_engine *engine = NULL;
+    zero_options options = {.struct_size = sizeof options, .model = self->model, .comm = self->comm, .config_text = "{\"zero_optimization\": {\"stage\": 2}}",
+                            .shape = {.batch = 1, .seq = HARNESS_SEQ}, .backend = "ref"};
+    int32_t tokens[HARNESS_SEQ] = {0}, targets[HARNESS_SEQ] = {0};
+    zero_tensors batch = harness_tensors(1, tokens, targets);
+    self->status = zero_initialize(&options, &engine, &self->error);
+    tokens[3] = zero_comm_rank(self->comm) == 1 ? HARNESS_VOCAB : 0; // rank 1 has a token that does not exist
+    for (int s = 0; s < 3 && self->status == ZERO_OK; s++) {
+        zero_step_info info;
+        double loss;
+        self->status = zero_forward(engine, &batch, &loss, &self->error);
+        if (self->status == ZERO_OK)
+            self->status = zero_backward(engine, &self->error);
+        if (self->status == ZERO_OK)
+            self->status = zero_step(engine, &info, &self->error);
+    }
+    zero_destroy(engine);
+    return NULL;
+}
+
+// One rank fails in its own arithmetic: the other ends too, with the first one's message, and does not wait for the deadline.
+static void test_no_rank_is_left_behind(void **state)
+{
+    fixture f;
+    half ranks[2] = {{0}};
+    zero_comm *comms[2];
+    pthread_t threads[2];
+    open_engine(&f, NULL);
+    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 100};
+    assert_int_equal(zero_comm_threads(2, &options, comms, &f.error), ZERO_OK);
+    for (int r = 0; r < 2; r++) {
+        ranks[r] = (half){.comm = comms[r], .model = f.model};
+        assert_int_equal(pthread_create(&threads[r], NULL, step_until_failure, &ranks[r]), 0);
+    }
+    for (int r = 0; r < 2; r++)
+        pthread_join(threads[r], NULL);
+    assert_int_equal(ranks[1].status, ZERO_ERR_DATA);
+    assert_int_equal(ranks[0].status, ZERO_ERR_PEER);
+    assert_non_null(strstr(ranks[0].error.message, "rank 1"));
+    for (int r = 0; r < 2; r++)
+        zero_comm_destroy(comms[r]);
+    close_engine(&f);
+}
+
 static void test_options(void **state)
 {
     zero_error error = {0};
@@ -174,6 +224,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_of_calls), cmocka_unit_test(test_accumulation_boundary), cmocka_unit_test(test_nonfinite_skips),
         cmocka_unit_test(test_evaluation_changes_nothing), cmocka_unit_test(test_tensor_names),
-        cmocka_unit_test(test_gradient_is_derivative), cmocka_unit_test(test_options)};
+        cmocka_unit_test(test_gradient_is_derivative), cmocka_unit_test(test_no_rank_is_left_behind), cmocka_unit_test(test_options)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
