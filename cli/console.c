@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "console.h"
 
+#include "terminal.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,7 +111,8 @@ static void show_eval(cli_console *console, const zero_event *event)
     char name[64];
     step_name(event, name, sizeof name);
     cli_console_clear(console);
-    printf("%s | val loss %.6f%s\n", name, event->loss, event->is_best ? " (the best so far)" : "");
+    printf("%s | val loss %.6f%s%s%s%s\n", name, event->loss, event->is_best ? " (the best so far)" : "", event->text ? " (" : "",
+           event->text ? event->text : "", event->text ? ")" : "");
 }
 
 static void show_sample(cli_console *console, const zero_event *event)
@@ -117,7 +120,9 @@ static void show_sample(cli_console *console, const zero_event *event)
     char name[64];
     step_name(event, name, sizeof name);
     cli_console_clear(console);
-    printf("--- %s: a sample ---\n%s\n---\n", name, event->text);
+    printf("--- %s: a sample ---\n", name);
+    cli_put_text(event->text, strlen(event->text));
+    printf("\n---\n");
 }
 
 static void show_end(cli_console *console, const zero_event *event)

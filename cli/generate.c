@@ -1,9 +1,10 @@
 // zero generate: text on standard output as it comes.
 #include "failure.h"
+#include "terminal.h"
 
 static int emit(void *user, const char *text, size_t length)
 {
-    return fwrite(text, 1, length, stdout) != length || fflush(stdout) != 0;
+    return !cli_put_text(text, length) || fflush(stdout) != 0;
 }
 
 int cli_generate(const cli_arguments *a)

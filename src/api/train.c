@@ -43,6 +43,7 @@ static zero_status make_engine(zr_train *train, zero_error *error)
     zero_options engine = {.struct_size = sizeof engine, .model = train->model, .comm = train->comm,
                            .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
                            .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .logger = train->logger};
+    ZERO_TRY(zr_agree(train->comm, zr_train_record(train, error), error));
     zr_config *config = train->config;
     train->config = NULL;
     ZERO_TRY(zr_engine_make(&engine, config, &train->engine, error));

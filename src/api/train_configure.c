@@ -2,6 +2,7 @@
 #include "api/config_text.h"
 #include "api/defaults.h"
 #include "api/train.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,19 +90,65 @@ static zero_status choose_steps(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
+// What the configuration says while it is resolved, in line with the other lines before the first step.
+static void write_choice(void *user, zero_log_level level, const char *message)
+{
+    const zr_train *train = user;
+    zr_log(&train->logger, level, level == ZERO_LOG_INFO ? "config   %s" : "%s", message);
+}
+
 zero_status zr_train_configure(zr_train *train, zero_error *error)
 {
+    zero_logger logger = {.write = write_choice, .user = train};
     ZERO_TRY(zr_config_text_read(train->options->config_path, &train->file_text, &train->file_length, error));
     ZERO_TRY(choose_steps(train, error));
-    ZERO_TRY(make_config(train, train->steps, &train->logger, &train->config, error));
-    zr_buffer text = {0};
-    zr_config_write(train->config, &text);
-    train->config_text = text.failed ? NULL : zr_strdup(text.data, error);
-    bool failed = text.failed || !train->config_text;
-    zr_buffer_free(&text);
-    if (failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the resolved configuration");
+    ZERO_TRY(make_config(train, train->steps, &logger, &train->config, error));
     train->seed = train->config->seed;
     train->data.seed = (uint64_t)train->seed;
     return ZERO_OK;
+}
+
+static void append_text(zr_buffer *out, const char *key, const char *text)
+{
+    zr_buffer_printf(out, "\"%s\": ", key);
+    zr_json_append_string(out, text, strlen(text));
+    zr_buffer_printf(out, ", ");
+}
+
+// What was chosen or given outside of the file, as the object "libzero.run".
+static void describe_run(const zr_train *train, zr_buffer *out)
+{
+    const zero_train_options *options = train->options;
+    zr_buffer_printf(out, "{");
+    append_text(out, options->new_spec ? "new" : "model", options->new_spec ? options->new_spec : options->model_dir);
+    append_text(out, "tokenizer", zr_tokenizer_name(train->tokenizer));
+    zr_buffer_printf(out, "\"data\": [");
+    for (int i = 0; i < options->data_count; i++) {
+        zr_buffer_printf(out, i ? ", " : "");
+        zr_json_append_string(out, options->data[i], strlen(options->data[i]));
+    }
+    zr_buffer_printf(out, "], ");
+    append_text(out, "val", train->val_is_tenth ? "the last tenth" : !train->val.tokens ? "none" : options->val);
+    append_text(out, "backend", options->backend ? options->backend : "cpu");
+    append_text(out, "comm", zero_comm_name(train->comm));
+    zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, \"steps\": %lld, \"ranks\": %d, \"threads\": %d}",
+                     (long long)train->shape.vocab_size, (long long)train->parameters, (long long)train->seq, (long long)train->steps, train->comm->size,
+                     train->threads.count);
+}
+
+zero_status zr_train_record(zr_train *train, zero_error *error)
+{
+    zr_buffer run = {0}, text = {0};
+    describe_run(train, &run);
+    zero_status status = run.failed ? ZERO_OK : zr_config_override(train->config, "libzero.run", run.data, "this run", false, NULL, error);
+    zr_config_write(train->config, &text);
+    if (status == ZERO_OK && !run.failed && !text.failed)
+        train->config_text = zr_strdup(text.data, error);
+    else if (status == ZERO_OK)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the resolved configuration");
+    if (status == ZERO_OK && !train->config_text)
+        status = ZERO_ERR_MEMORY;
+    zr_buffer_free(&run);
+    zr_buffer_free(&text);
+    return status;
 }

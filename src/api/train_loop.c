@@ -93,13 +93,14 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     if (train->outputs.metrics)
         status = zr_metrics_eval_write(train->outputs.metrics, step, result.loss, error);
     ZERO_TRY(zr_agree(train->comm, status, error));
-    zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->steps, .loss = result.loss, .is_best = best};
+    zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->steps, .loss = result.loss, .is_best = best,
+                        .text = l->eval_batches > 0 && batches == 0 ? "all of the held-out text" : NULL};
     send(train, &event);
     train->last_eval = result.loss;
     if (!best)
         return ZERO_OK;
     train->best = result.loss;
-    return train->options->dry_run ? ZERO_OK : zr_train_save_model(train, "best", error);
+    return zr_train_save_model(train, "best", error);
 }
 
 static zero_status sample(loop *l, int64_t step, zero_error *error)
@@ -156,7 +157,7 @@ static void plan_evaluations(loop *l)
 {
     const zr_train *train = l->train;
     int64_t asked = train->options->eval_every;
-    if (!train->val.tokens || asked < 0)
+    if (!train->val.tokens || asked < 0 || train->options->dry_run)
         return;
     l->eval_every = asked ? asked : ZR_MAX(train->steps / EVALUATIONS, 1);
     int64_t trained = l->eval_every * zr_engine_config(train->engine)->train_batch;

@@ -58,9 +58,7 @@ static void describe_rate(const zr_train *train, const zr_config *config)
         double lr = zr_schedule_lr(schedule, n);
         most = lr > most ? lr : most;
     }
-    say(train, "update   %s, %s: lr %.3g, at most %.3g, last %.3g; decay %g%s; clipping %g", zr_optimizer_traits_of(config->optimizer.kind)->name,
-        zr_schedule_name(schedule->kind), first, most, last, config->optimizer.weight_decay,
-        config->optimizer.decay_all ? "" : " on matrices only", config->clipping);
+    say(train, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
 }
 
 void zr_train_describe_run(const zr_train *train)
@@ -71,8 +69,7 @@ void zr_train_describe_run(const zr_train *train)
     say(train, "ranks    %d (%s), %d thread%s each (%s)", train->comm->size, zero_comm_name(train->comm), train->threads.count,
         train->threads.count == 1 ? "" : "s", train->threads.reason);
     say(train, "compute  backend %s, %s", queue->backend->name, queue->backend->path());
-    say(train, "ZeRO     stage %lld; batch %lld = %lld micro-batch x %lld accumulation x %d ranks; %lld tokens a step", (long long)config->stage,
-        (long long)config->train_batch, (long long)config->micro_batch, (long long)config->accumulation, train->comm->size, (long long)tokens);
+    say(train, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage, (long long)tokens);
     describe_rate(train, config);
     describe_memory(train);
     say(train, "length   %lld steps, %.2f passes over the text; seed %lld", (long long)train->steps,

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const beside[] = {"", "libzero/", "../src/comm/", "../../src/comm/", "src/comm/"};
+static const char *const beside[] = {"", "libzero/", "../src/comm/", "../../src/comm/", "src/comm/", "../" ZR_LIBDIR "/libzero/"};
 
 static void read_program_path(char *out, size_t size)
 {

@@ -6,14 +6,13 @@
 
 #include <string.h>
 
-static const zr_backend *const backends[] = { // of one name, the widest instruction set first
+static const zr_backend *const backends[] = {
+    // of one name, the widest instruction set first
     &zr_ref_backend,
 #ifdef ZR_COMPUTE_X86
-    &zr_cpu_backend_avx512,
-    &zr_cpu_backend_avx2,
+    &zr_cpu_backend_avx512,   &zr_cpu_backend_avx2,
 #endif
-    &zr_cpu_backend_portable,
-    NULL,
+    &zr_cpu_backend_portable, NULL,
 };
 
 const zr_backend *const *zr_backends(void)
@@ -47,9 +46,11 @@ static zero_status backend_find(const char *name, const char *isa, const zr_back
         return ZERO_OK;
     }
     if (!known)
-        return zr_fail(error, ZERO_ERR_USAGE, "opening a compute queue: there is no backend \"%s\"; there are \"cpu\" and \"ref\"", name);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "opening a compute queue: there is no backend \"%s\"; there are \"cpu\" and \"ref\"", name);
     if (!built)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "opening a compute queue: backend \"%s\" of this build has no path \"%s\"", name, isa);
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "opening a compute queue: backend \"%s\" of this build has no path \"%s\"", name, isa);
     return zr_fail(error, ZERO_ERR_UNSUPPORTED, "opening a compute queue: this processor does not offer \"%s\"", isa);
 }
 

@@ -67,5 +67,8 @@ const zr_key zr_keys_batch[] = {
     {.path = "libzero.reduce", .type = ZR_KEY_ENUM, .choices = "per_microbatch|per_step", .standard = "per_microbatch",
      .allowed = "per_microbatch", .reason = "reducing once a step is not built yet",
      .help = "when gradients are reduced: after each micro-batch, or once a step (other bits)"},
+    {.path = "libzero.run", .type = ZR_KEY_OBJECT, .standard = "null", .nullable = true,
+     .help = "what a run was made with beside this file (model, text, windows, steps, ranks, threads); written by "
+             "zero train, read by people"},
 };
 const int zr_keys_batch_count = ZR_COUNT(zr_keys_batch);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Dead ranks, signals, a dead parent, zero run: everything ends in two seconds with one line, and nothing stays behind.
 . "$(dirname "$0")/lib.sh"
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0 # a sanitizer would turn the signal into an exit code
 now() { date +%s%N; }
 ours_in_shm() { ls /dev/shm 2>/dev/null | grep -i zero; } # others may use it at the same time
 start() { # the parent's number in $parent, once step lines come

@@ -19,6 +19,14 @@
 
 #define SKIPPED 77
 
+#if defined(__has_feature)
+#define UNDER_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#else
+#define UNDER_TSAN 0
+#endif
+
 // ---- a rank ----
 
 static zero_status run_exercise(zero_comm *comm, zero_error *error)
@@ -48,7 +56,7 @@ static zero_status be_stopped(zero_comm *comm, zero_error *error)
 
 static zero_status be_late(zero_comm *comm, zero_error *error)
 {
-    for (int i = 0; comm->rank == 1 && i < 15; i++) {
+    for (int i = 0; comm->rank == 1 && i < 18; i++) {
         zr_sleep_seconds(0.1);
         zr_comm_progress(comm, i);
     }
@@ -104,12 +112,12 @@ static int run_rank(const char *kind, const char *scenario, const char *timeout)
 
 static char *program;
 
-// What all ranks and the launcher print; bounded by timeout(1).
+// What all ranks and the launcher print; bounded by timeout(1). Leaks are Open MPI's own, and not looked for.
 static int run_mpi(int ranks, const char *kind, const char *scenario, const char *timeout, char *text, size_t size)
 {
     char command[1024];
     snprintf(command, sizeof command,
-             "OMP_NUM_THREADS=1 timeout -k 1 40 mpirun --allow-run-as-root --oversubscribe -n %d '%s' rank %s %s %s 2>&1 </dev/null", ranks, program, kind, scenario, timeout);
+             "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" OMP_NUM_THREADS=1 timeout -k 1 40 mpirun --allow-run-as-root --oversubscribe -n %d '%s' rank %s %s %s 2>&1 </dev/null", ranks, program, kind, scenario, timeout);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     size_t length = 0, got;
@@ -165,14 +173,14 @@ static void a_rank_that_gives_up_ends_the_others(void **state)
 static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
 {
     char text[16384];
-    assert_int_not_equal(run_mpi(2, "mpi", "stopped", "0.8", text, sizeof text), 0);
-    expect(text, "[rank 0 ends with ERR_TIMEOUT: rank 0, barrier, step 7: rank 1 made no progress for 0.8 s; it was last heard of at step 7]");
+    assert_int_not_equal(run_mpi(2, "mpi", "stopped", "1", text, sizeof text), 0);
+    expect(text, "[rank 0 ends with ERR_TIMEOUT: rank 0, barrier, step 7: rank 1 made no progress for 1 s; it was last heard of at step 7]");
 }
 
 static void signs_of_life_put_off_the_deadline(void **state)
 {
     char text[16384];
-    if (run_mpi(2, "mpi", "late", "0.8", text, sizeof text))
+    if (run_mpi(2, "mpi", "late", "1", text, sizeof text))
         fail_msg("%s", text);
 }
 
@@ -198,6 +206,8 @@ static const char *find_reason_to_skip(void)
         return "there is no mpirun";
     if (system("mpirun --version 2>&1 | grep -q 'Open MPI'"))
         return "mpirun is not Open MPI's, whose options these tests use";
+    if (UNDER_TSAN)
+        return "ThreadSanitizer finds fault with the locks of Open MPI itself";
     return HAVE_MPI ? NULL : "this build has no module for MPI";
 }
 

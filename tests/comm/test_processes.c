@@ -121,6 +121,13 @@ static zero_status make_windows(zero_comm *comm, zero_error *error)
     return ZERO_OK;
 }
 
+// As long as the test lets it.
+static zero_status linger(zero_comm *comm, zero_error *error)
+{
+    char byte;
+    return comm->rank == 0 ? zr_comm_recv(comm, &byte, 1, 1, error) : (zr_sleep_seconds(30), ZERO_OK);
+}
+
 static const struct { const char *name; zero_status (*run)(zero_comm *comm, zero_error *error); } scenarios[] = {
     {.name = "exercise", .run = run_exercise},
     {.name = "killed", .run = be_killed},
@@ -132,6 +139,8 @@ static const struct { const char *name; zero_status (*run)(zero_comm *comm, zero
     {.name = "limit", .run = meet_a_limit},
     {.name = "twice", .run = open_twice},
     {.name = "windows", .run = make_windows},
+    {.name = "linger", .run = linger},
+    {.name = "refuse", .run = run_exercise},
 };
 
 static int run_child(const char *scenario, const char *timeout)
@@ -139,6 +148,8 @@ static int run_child(const char *scenario, const char *timeout)
     zero_error error = {0};
     zero_comm *comm;
     zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = atof(timeout)};
+    if (!strcmp(scenario, "refuse") && !strcmp(getenv("RANK"), "1"))
+        return 78; // before it has opened anything
     zero_status status = zero_comm_open(&options, &comm, &error);
     if (status != ZERO_OK) {
         printf("%s opening: %s", zero_status_name(status), error.message);
@@ -335,9 +346,9 @@ static void a_zombie_counts_as_dead(void **state)
 static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
 {
     job job;
-    start_job(&job, 3, true, "stopped", "0.7");
+    start_job(&job, 3, true, "stopped", "1.5");
     wait_for(&job, 2);
-    expect_text(&job, 0, "ERR_TIMEOUT: rank 0, barrier, step 41: rank 1 (stopped) made no progress for 0.7 s; it was last seen at step 41");
+    expect_text(&job, 0, "ERR_TIMEOUT: rank 0, barrier, step 41: rank 1 (stopped) made no progress for 1.5 s; it was last seen at step 41");
     expect_text(&job, 2, "ERR_TIMEOUT: rank 2, barrier, step 41: rank 1 (stopped)");
     end_job(&job);
 }
@@ -380,11 +391,11 @@ static void an_abort_reaches_all_and_the_parent(void **state)
 static void a_job_stopped_as_a_whole_goes_on(void **state)
 {
     job job;
-    start_job(&job, 3, true, "paused", "0.8");
+    start_job(&job, 3, true, "paused", "1.5");
     zr_sleep_seconds(0.15);
     for (int r = 0; r < 3; r++)
         kill(job.children[r].pid, SIGSTOP);
-    zr_sleep_seconds(1.5);
+    zr_sleep_seconds(2.1);
     for (int r = 0; r < 3; r++)
         kill(job.children[r].pid, SIGCONT);
     assert_int_equal(write(job.input, "x", 1), 1);
@@ -398,12 +409,57 @@ static void a_missing_rank_is_named(void **state)
 {
     for (int supervised = 0; supervised < 2; supervised++) {
         job job;
-        start_ranks(&job, 3, 1, supervised, "exercise", "0.6");
+        start_ranks(&job, 3, 1, supervised, "exercise", "1.2");
         wait_for(&job, 3);
-        expect_text(&job, 0, supervised ? "rank 1 (has not joined) made no progress for 0.6 s" : "rank 1 has not joined the 3 ranks of this machine within 0.6 s (2 are here)");
+        expect_text(&job, 0, supervised ? "rank 1 (has not joined) made no progress for 1.2 s" : "rank 1 has not joined the 3 ranks of this machine within 1.2 s (2 are here)");
         expect_text(&job, 2, "ERR_");
         end_job(&job);
     }
+}
+
+static void a_rank_that_ends_before_it_joined_is_named(void **state)
+{
+    job job;
+    start_job(&job, 3, true, "refuse", "60");
+    wait_for(&job, 3);
+    expect_text(&job, 0, "ERR_PEER opening: rank 0, barrier, step 0: rank 1 ended with exit code 78");
+    expect_text(&job, 2, "rank 1 ended with exit code 78");
+    end_job(&job);
+}
+
+// Another process of this program starts two ranks and is killed; all of them hold `pipes[1]` as standard error.
+static void ranks_die_with_their_parent(void **state)
+{
+    int pipes[2];
+    pid_t parent;
+    posix_spawn_file_actions_t actions;
+    char *arguments[] = {program, "parent", NULL}, text[64] = "", byte;
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], STDERR_FILENO);
+    assert_int_equal(posix_spawn(&parent, program, &actions, NULL, arguments, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipes[1]);
+    assert_true(read(pipes[0], text, sizeof text - 1) > 0);
+    assert_string_equal(text, "joined");
+    kill(parent, SIGKILL);
+    waitpid(parent, NULL, 0);
+    double start = zr_clock_seconds();
+    assert_int_equal(read(pipes[0], &byte, 1), 0); // end of file: nobody holds it any more
+    assert_true(zr_clock_seconds() - start < 10);  // else they lingered to their own end
+    close(pipes[0]);
+}
+
+static int run_parent(void)
+{
+    job job;
+    start_job(&job, 2, true, "linger", "60");
+    for (int i = 0; i < 2000 && !(zr_local_host_status(&job.host, 0).joined && zr_local_host_status(&job.host, 1).joined); i++)
+        zr_sleep_seconds(0.005);
+    zr_sleep_seconds(0.1); // until both have passed their first barrier
+    fprintf(stderr, "joined");
+    zr_sleep_seconds(30);
+    return 1;
 }
 
 static void a_memory_limit_of_one_rank_fails_all(void **state)
@@ -447,6 +503,8 @@ int main(int count, char **arguments)
     if (count == 4 && !strcmp(arguments[1], "child"))
         return run_child(arguments[2], arguments[3]);
     program = arguments[0];
+    if (count == 2 && !strcmp(arguments[1], "parent"))
+        return run_parent();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_agrees_with_threads),
         cmocka_unit_test(a_killed_rank_is_named_with_its_signal),
@@ -457,6 +515,8 @@ int main(int count, char **arguments)
         cmocka_unit_test(an_abort_reaches_all_and_the_parent),
         cmocka_unit_test(a_job_stopped_as_a_whole_goes_on),
         cmocka_unit_test(a_missing_rank_is_named),
+        cmocka_unit_test(a_rank_that_ends_before_it_joined_is_named),
+        cmocka_unit_test(ranks_die_with_their_parent),
         cmocka_unit_test(a_memory_limit_of_one_rank_fails_all),
         cmocka_unit_test(a_second_opening_is_refused),
         cmocka_unit_test(windows_give_their_pages_back),

@@ -1,6 +1,7 @@
 // Ranks as threads: every operation, the protocol of versions, and every way in which a wait ends badly.
 #include "exercise.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 
 #include <string.h>
@@ -114,7 +115,7 @@ static zero_status skip_a_release(zero_comm *comm, void *user, zero_error *error
 static void a_skipped_release_times_out_and_names_rank_and_slot(void **state)
 {
     rank_result results[3];
-    run_threads(3, 0.4, skip_a_release, NULL, results);
+    run_threads(3, 1.0, skip_a_release, NULL, results);
     for (int r = 0; r < 3; r++) {
         expect_message(&results[r], ZERO_ERR_TIMEOUT, "waiting for release of h.0, step 41: rank 2");
         expect_message(&results[r], ZERO_ERR_TIMEOUT, "last seen at step 41");
@@ -173,13 +174,12 @@ static void an_abort_ends_the_waits_of_all_others(void **state)
 
 static zero_status abort_in_turn(zero_comm *comm, void *user, zero_error *error)
 {
+    char byte;
     if (comm->rank == 0)
         zero_comm_abort(comm, "first");
-    else
-        zr_sleep_seconds(0.05);
+    zr_comm_recv(comm, &byte, 1, (comm->rank + 1) % comm->size, error); // that nobody sends: ends with the first abort
     zero_comm_abort(comm, "later");
-    char byte;
-    return zr_comm_recv(comm, &byte, 1, (comm->rank + 1) % comm->size, error); // that nobody sends
+    return zr_comm_recv(comm, &byte, 1, (comm->rank + 1) % comm->size, error);
 }
 
 static void the_first_abort_is_the_one_told(void **state)
@@ -245,7 +245,7 @@ static void different_operands_are_told(void **state)
 
 static zero_status be_late(zero_comm *comm, void *user, zero_error *error)
 {
-    for (int i = 0; comm->rank == 1 && i < 12; i++) {
+    for (int i = 0; comm->rank == 1 && i < 17; i++) {
         zr_sleep_seconds(0.1);
         zr_comm_progress(comm, i);
     }
@@ -255,7 +255,7 @@ static zero_status be_late(zero_comm *comm, void *user, zero_error *error)
 static void signs_of_life_put_off_the_deadline(void **state)
 {
     rank_result results[3];
-    run_threads(3, 0.6, be_late, NULL, results);
+    run_threads(3, 1.0, be_late, NULL, results);
     expect_all_ok(results, 3);
 }
 
@@ -265,7 +265,7 @@ static zero_status wait_in_a_chain(zero_comm *comm, void *user, zero_error *erro
     char byte = 0;
     zr_comm_progress(comm, 3);
     if (comm->rank == 0) {
-        zr_sleep_seconds(1.2);
+        zr_sleep_seconds(2.2);
         return ZERO_OK;
     }
     ZERO_TRY(zr_comm_recv(comm, &byte, 1, comm->rank - 1, error));
@@ -275,8 +275,8 @@ static zero_status wait_in_a_chain(zero_comm *comm, void *user, zero_error *erro
 static void a_timeout_names_the_end_of_the_chain(void **state)
 {
     rank_result results[3];
-    run_threads(3, 0.5, wait_in_a_chain, NULL, results);
-    expect_message(&results[1], ZERO_ERR_TIMEOUT, "rank 0 (alive) made no progress for 0.5 s; it was last seen at step 3");
+    run_threads(3, 1.0, wait_in_a_chain, NULL, results);
+    expect_message(&results[1], ZERO_ERR_TIMEOUT, "rank 0 (alive) made no progress for 1 s; it was last seen at step 3");
     expect_message(&results[2], ZERO_ERR_TIMEOUT, "rank 2, recv, step 3: rank 0 (alive) made no progress");
 }
 
@@ -304,6 +304,37 @@ static zero_status ask_differently(zero_comm *comm, void *user, zero_error *erro
 {
     zr_window window;
     return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096 * (1 + comm->rank), 1, NULL, &window, error);
+}
+
+static void communicators_without_memory_are_refused(void **state)
+{
+    zero_comm *comms[4];
+    zero_error error;
+    for (int n = 1; n <= 4; n++) {
+        zr_alloc_fail_at(n);
+        assert_int_equal(zero_comm_threads(4, NULL, comms, &error), ZERO_ERR_MEMORY);
+    }
+    zr_alloc_fail_at(1);
+    assert_int_equal(zero_comm_self(comms, &error), ZERO_ERR_MEMORY);
+    zr_alloc_fail_at(0);
+}
+
+static zero_status lack_memory(zero_comm *comm, void *user, zero_error *error)
+{
+    zr_window window;
+    if (comm->rank == 2)
+        zr_alloc_fail_at(1);
+    zero_status status = zr_window_create(comm, ZR_WINDOW_SHARED, 4096, 1, NULL, &window, error);
+    zr_alloc_fail_at(0);
+    return status;
+}
+
+static void a_window_for_which_one_rank_has_no_memory_fails_on_all(void **state)
+{
+    rank_result results[3];
+    run_threads(3, 60, lack_memory, NULL, results);
+    for (int r = 0; r < 3; r++)
+        expect_message(&results[r], ZERO_ERR_MEMORY, "rank 2: no memory for");
 }
 
 static void different_windows_are_told(void **state)
@@ -391,6 +422,8 @@ int main(void)
         cmocka_unit_test(signs_of_life_put_off_the_deadline),
         cmocka_unit_test(a_timeout_names_the_end_of_the_chain),
         cmocka_unit_test(a_window_that_cannot_be_reserved_fails_on_all_ranks),
+        cmocka_unit_test(communicators_without_memory_are_refused),
+        cmocka_unit_test(a_window_for_which_one_rank_has_no_memory_fails_on_all),
         cmocka_unit_test(different_windows_are_told),
         cmocka_unit_test(windows_come_and_go),
         cmocka_unit_test(traffic_and_messages_are_counted),

@@ -105,11 +105,12 @@ void check_each_cpu(check_body *test)
 void check_close(const char *what, const float *got, const float *want, int64_t count, double relative, double absolute)
 {
     for (int64_t i = 0; i < count; i++) {
-        double difference = fabs((double)got[i] - (double)want[i]), allowed = relative * fabs((double)want[i]) + absolute;
+        double difference = fabs((double)got[i] - (double)want[i]),
+               allowed = relative * fabs((double)want[i]) + absolute;
         if (isnan(want[i]) ? isnan(got[i]) : got[i] == want[i] || difference <= allowed)
             continue;
-        fail_msg("%s[%lld of %lld]: %.9g, should be %.9g (off by %.3g, allowed %.3g)", what, (long long)i, (long long)count,
-                 (double)got[i], (double)want[i], difference, allowed);
+        fail_msg("%s[%lld of %lld]: %.9g, should be %.9g (off by %.3g, allowed %.3g)", what, (long long)i,
+                 (long long)count, (double)got[i], (double)want[i], difference, allowed);
     }
 }
 

@@ -24,7 +24,8 @@ zr_queue *check_queue(const char *name, const char *isa, int threads);
 void check_queue_close(zr_queue *queue);
 
 // |got - want| <= relative*|want| + absolute for each element; NaN only where NaN is wanted.
-void check_close(const char *what, const float *got, const float *want, int64_t count, double relative, double absolute);
+void check_close(const char *what, const float *got, const float *want, int64_t count, double relative,
+                 double absolute);
 void check_same_bits(const char *what, const void *got, const void *want, int64_t bytes);
 
 // Central difference of f at *at, for f that sums in double; the step is a power of two.

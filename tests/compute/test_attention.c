@@ -11,7 +11,13 @@ typedef struct attention_case {
 
 static attention_case case_new(int64_t batch, int64_t seq, int64_t heads, int64_t dim, float dropout, float size)
 {
-    attention_case c = {.a = {.batch = batch, .seq = seq, .heads = heads, .head_dim = dim, .scale = 1 / sqrtf((float)dim), .dropout = dropout, .dropout_key = 99}};
+    attention_case c = {.a = {.batch = batch,
+                              .seq = seq,
+                              .heads = heads,
+                              .head_dim = dim,
+                              .scale = 1 / sqrtf((float)dim),
+                              .dropout = dropout,
+                              .dropout_key = 99}};
     c.qkv = floats_random(batch * seq * 3 * heads * dim, 1, size);
     c.dout = floats_random(batch * seq * heads * dim, 2, 1);
     return c;
@@ -72,7 +78,8 @@ typedef struct attention_function {
     float *out, *lse; // where they are wanted
 } attention_function;
 
-static const float *part(const attention_function *f, int which, int64_t b, int64_t i, int64_t h) // q, k or v of a position
+static const float *part(const attention_function *f, int which, int64_t b, int64_t i,
+                         int64_t h) // q, k or v of a position
 {
     int64_t width = f->c->a.heads * f->c->a.head_dim;
     return f->c->qkv + (b * f->c->a.seq + i) * 3 * width + which * width + h * f->c->a.head_dim;
@@ -154,16 +161,20 @@ typedef struct attention_shape {
     int64_t batch, seq, heads, dim;
 } attention_shape;
 
-static const attention_shape shapes[] = { // one position, under and over a block of queries, of keys; odd and large head sizes
-    {1, 1, 1, 1}, {2, 3, 2, 5}, {0, 4, 1, 8}, {1, 17, 3, 33}, {2, 64, 4, 32}, {1, 47, 2, 64}, {1, 49, 2, 64}, {1, 95, 1, 80}, {1, 97, 2, 16}, {1, 260, 1, 24}, {1, 300, 2, 100}, {1, 30, 1, 129},
+static const attention_shape shapes[] = {
+    // one position, under and over a block of queries, of keys; odd and large head sizes
+    {1, 1, 1, 1},   {2, 3, 2, 5},   {0, 4, 1, 8},   {1, 17, 3, 33},  {2, 64, 4, 32},   {1, 47, 2, 64},
+    {1, 49, 2, 64}, {1, 95, 1, 80}, {1, 97, 2, 16}, {1, 260, 1, 24}, {1, 300, 2, 100}, {1, 30, 1, 129},
 };
 
 static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     for (int s = 0; s < ZR_COUNT(shapes); s++)
         for (int k = 0; k < 2; k++) {
-            attention_case c = case_new(shapes[s].batch, shapes[s].seq, shapes[s].heads, shapes[s].dim, k ? 0.4f : 0, 2);
-            result got = result_of(queue, &c), want = result_of(ref, &c), one = result_of(single, &c), again = result_of(queue, &c);
+            attention_case c = case_new(shapes[s].batch, shapes[s].seq, shapes[s].heads, shapes[s].dim, k ? 0.4f : 0,
+                                        2);
+            result got = result_of(queue, &c), want = result_of(ref, &c), one = result_of(single, &c),
+                   again = result_of(queue, &c);
             results_close(&got, &want, 2e-6);
             results_same(&got, &one);
             results_same(&got, &again);
@@ -185,7 +196,8 @@ static void large_scores(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     attention_case c = case_new(1, 600, 1, 16, 0, 40);
     result got = result_of(queue, &c), want = result_of(ref, &c);
-    check_close("out", got.out, want.out, 600 * 16, 1e-3, 1e-2); // scores of 1000 carry errors of 1e-4 into the exponent
+    check_close("out", got.out, want.out, 600 * 16, 1e-3,
+                1e-2); // scores of 1000 carry errors of 1e-4 into the exponent
     check_close("lse", got.lse, want.lse, 600, 1e-6, 0);
     result_free(&got);
     result_free(&want);
@@ -226,7 +238,8 @@ static void evaluation(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     attention_case c = case_new(2, 70, 2, 40, 0, 1);
     result r = result_of(queue, &c);
-    float *out = floats_new(2 * 70 * 80), *scratch = floats_new((int64_t)queue->backend->attention->scratch(queue, &c.a) / 4);
+    float *out = floats_new(2 * 70 * 80),
+          *scratch = floats_new((int64_t)queue->backend->attention->scratch(queue, &c.a) / 4);
     queue->backend->attention->forward(queue, &c.a, c.qkv, out, NULL, scratch);
     check_same_bits("without lse", out, r.out, 2 * 70 * 80 * 4);
     floats_free(out);
@@ -245,7 +258,8 @@ static void decode_all(zr_queue *queue, const zr_queue *expected, int64_t seq, i
 {
     attention_case c = case_new(1, seq, heads, dim, 0, 2);
     int64_t capacity = seq + 3, width = heads * dim;
-    float *k = floats_new(capacity * width), *v = floats_new(capacity * width), *out = floats_new(seq * width), *want = floats_new(seq * width);
+    float *k = floats_new(capacity * width), *v = floats_new(capacity * width), *out = floats_new(seq * width),
+          *want = floats_new(seq * width);
     float *scratch = floats_new((int64_t)expected->backend->attention->scratch(expected, &c.a) / 4);
     expected->backend->attention->forward((zr_queue *)expected, &c.a, c.qkv, want, NULL, scratch);
     for (int64_t at = 0; at < seq; at++)
@@ -274,8 +288,9 @@ static void decode_agrees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_is_right), cmocka_unit_test(ref_is_right_with_dropout), cmocka_unit_test(cpu_agrees),
-        cmocka_unit_test(cpu_bears_large_scores), cmocka_unit_test(cpu_is_causal), cmocka_unit_test(cpu_evaluates),
+        cmocka_unit_test(ref_is_right),  cmocka_unit_test(ref_is_right_with_dropout),
+        cmocka_unit_test(cpu_agrees),    cmocka_unit_test(cpu_bears_large_scores),
+        cmocka_unit_test(cpu_is_causal), cmocka_unit_test(cpu_evaluates),
         cmocka_unit_test(decode_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,8 @@ static void gelu_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
             queues[q]->backend->elements->gelu_forward(queues[q], ZERO_F32, n, x, y[q]);
             queues[q]->backend->elements->gelu_backward(queues[q], ZERO_F32, n, x, d[q]);
         }
-        check_close("gelu", y[0], y[2], n, 1.5e-5, 1e-35); // relative, into the tail, where e^-87 carries the error of its exponent
+        check_close("gelu", y[0], y[2], n, 1.5e-5,
+                    1e-35); // relative, into the tail, where e^-87 carries the error of its exponent
         check_close("gelu near zero and above", y[0], y[2], n, 5e-7, 1e-7);
         check_close("gelu'", d[0], d[2], n, 1e-6, 3e-7);
         check_same_bits("gelu at one thread", y[0], y[1], n * 4);
@@ -154,7 +155,8 @@ static void dropout_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
             ref->backend->elements->dropout(ref, ZERO_F32, n, p[j], 0x123456789abcdefull, x, want);
             check_close("dropout", got, want, n, 0, 0);
             for (int64_t i = 0; i < n; i++)
-                assert_true(zr_dropout_keep(0x123456789abcdefull, (uint64_t)i, p[j]) ? got[i] == x[i] * (1 / (1 - p[j])) : got[i] == 0);
+                assert_true(zr_dropout_keep(0x123456789abcdefull, (uint64_t)i, p[j]) ? got[i] == x[i] * (1 / (1 - p[j]))
+                                                                                     : got[i] == 0);
             queue->backend->elements->dropout(queue, ZERO_F32, n, p[j], 0x123456789abcdefull, x, x);
             check_same_bits("dropout in place", x, got, n * 4);
             floats_free(x);
@@ -203,7 +205,8 @@ static void forward_plainly(const embedding_case *c, bool positions, float *out)
 {
     for (int64_t i = 0; i < c->rows; i++)
         for (int64_t j = 0; j < c->width; j++)
-            out[i * c->width + j] = c->tokens[c->ids[i] * c->width + j] + (positions ? c->positions[i % c->seq * c->width + j] : 0);
+            out[i * c->width + j] = c->tokens[c->ids[i] * c->width + j]
+                                    + (positions ? c->positions[i % c->seq * c->width + j] : 0);
 }
 
 static void backward_plainly(const embedding_case *c, float *tokens, float *positions, bool add)
@@ -223,16 +226,20 @@ static void embedding_one(zr_queue *queue, const embedding_case *c)
     int64_t n = c->rows * c->width, t = VOCAB * c->width, s = MAX_SEQ * c->width;
     for (int k = 0; k < 2; k++) {
         float *out = floats_new(n), *want = floats_new(n);
-        ops->embedding_forward(queue, ZERO_F32, c->rows, c->seq, c->width, c->ids, c->tokens, k ? c->positions : NULL, out);
+        ops->embedding_forward(queue, ZERO_F32, c->rows, c->seq, c->width, c->ids, c->tokens, k ? c->positions : NULL,
+                               out);
         forward_plainly(c, k, want);
         check_same_bits("embedding", out, want, n * 4);
         float *tokens = k ? floats_copy(c->tokens, t) : floats_new(t), *tokens_want = floats_copy(c->tokens, t);
-        float *positions = k ? floats_copy(c->positions, s) : floats_new(s), *positions_want = floats_copy(c->positions, s);
+        float *positions = k ? floats_copy(c->positions, s) : floats_new(s),
+              *positions_want = floats_copy(c->positions, s);
         backward_plainly(c, tokens_want, positions_want, k);
-        ops->embedding_backward(queue, ZERO_F32, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, k, MAX_SEQ, positions, k);
+        ops->embedding_backward(queue, ZERO_F32, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, k, MAX_SEQ,
+                                positions, k);
         check_same_bits("gradient of tokens", tokens, tokens_want, t * 4);
         check_same_bits("gradient of positions", positions, positions_want, s * 4);
-        ops->embedding_backward(queue, ZERO_F32, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, false, 0, NULL, false);
+        ops->embedding_backward(queue, ZERO_F32, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, false, 0, NULL,
+                                false);
         backward_plainly(c, tokens_want, positions_want, false);
         check_same_bits("gradient of tokens alone", tokens, tokens_want, t * 4);
         float *all[] = {out, want, tokens, tokens_want, positions, positions_want};
@@ -295,9 +302,10 @@ static void bytes_are_moved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_gelu_is_right), cmocka_unit_test(cpu_gelu_agrees), cmocka_unit_test(add_agrees),
-        cmocka_unit_test(column_sum_agrees), cmocka_unit_test(dropout_agrees), cmocka_unit_test(dropout_keeps_as_many_as_it_should),
-        cmocka_unit_test(embedding_agrees), cmocka_unit_test(bytes_are_moved),
+        cmocka_unit_test(ref_gelu_is_right), cmocka_unit_test(cpu_gelu_agrees),
+        cmocka_unit_test(add_agrees),        cmocka_unit_test(column_sum_agrees),
+        cmocka_unit_test(dropout_agrees),    cmocka_unit_test(dropout_keeps_as_many_as_it_should),
+        cmocka_unit_test(embedding_agrees),  cmocka_unit_test(bytes_are_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

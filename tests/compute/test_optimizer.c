@@ -9,8 +9,17 @@ static const int64_t counts[] = {0, 1, 3, 17, 64, 128, 768, 1000, 40001};
 static zr_update update_of(zr_update_kind kind, int64_t t)
 {
     return (zr_update){
-        .kind = kind, .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = kind == ZR_UPDATE_ADAGRAD ? 1e-10 : 1e-8, .weight_decay = 0.1,
-        .momentum = 0.9, .first = t == 1, .correction1 = 1 - pow(0.9, (double)t), .correction2 = 1 - pow(0.999, (double)t), .gradient_scale = 1,
+        .kind = kind,
+        .lr = 0.1,
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .epsilon = kind == ZR_UPDATE_ADAGRAD ? 1e-10 : 1e-8,
+        .weight_decay = 0.1,
+        .momentum = 0.9,
+        .first = t == 1,
+        .correction1 = 1 - pow(0.9, (double)t),
+        .correction2 = 1 - pow(0.999, (double)t),
+        .gradient_scale = 1,
     };
 }
 
@@ -81,7 +90,10 @@ typedef struct vectors_of {
 
 static vectors_of case_new(int64_t n)
 {
-    vectors_of v = {.p = floats_random(n, 1, 1), .state0 = floats_random(n, 2, 0.1f), .state1 = floats_random(n, 3, 0.1f), .g = floats_random(n, 4, 10)};
+    vectors_of v = {.p = floats_random(n, 1, 1),
+                    .state0 = floats_random(n, 2, 0.1f),
+                    .state1 = floats_random(n, 3, 0.1f),
+                    .g = floats_random(n, 4, 10)};
     for (int64_t i = 0; i < n; i++)
         v.state1[i] = fabsf(v.state1[i]);
     return v;
@@ -111,8 +123,10 @@ static void update_run(zr_queue *queue, const zr_update *u, int64_t from, int64_
     if (u->kind == ZR_UPDATE_ADAGRAD)
         for (int64_t i = from; i < from + n; i++)
             v->state0[i] = fabsf(v->state0[i]);
-    bool buffer = u->kind != ZR_UPDATE_SGD || u->momentum != 0, second = u->kind == ZR_UPDATE_ADAMW || u->kind == ZR_UPDATE_ADAM_L2;
-    queue->backend->optimizer->update(queue, u, n, v->p + from, buffer ? v->state0 + from : NULL, second ? v->state1 + from : NULL, v->g + from);
+    bool buffer = u->kind != ZR_UPDATE_SGD || u->momentum != 0,
+         second = u->kind == ZR_UPDATE_ADAMW || u->kind == ZR_UPDATE_ADAM_L2;
+    queue->backend->optimizer->update(queue, u, n, v->p + from, buffer ? v->state0 + from : NULL,
+                                      second ? v->state1 + from : NULL, v->g + from);
 }
 
 static void update_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -242,7 +256,7 @@ static void lamb_agrees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_meet_vectors), cmocka_unit_test(lion_is_right), cmocka_unit_test(cpu_update_agrees),
+        cmocka_unit_test(all_meet_vectors),    cmocka_unit_test(lion_is_right),     cmocka_unit_test(cpu_update_agrees),
         cmocka_unit_test(cpu_update_extremes), cmocka_unit_test(square_sums_agree), cmocka_unit_test(lamb_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

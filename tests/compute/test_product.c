@@ -10,7 +10,8 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {1, 1, 1}, {1, 7, 3}, {5, 1, 9}, {7, 6, 1}, {6, 16, 8}, {13, 31, 17}, {2, 33, 300}, {96, 64, 48}, {97, 259, 70}, {64, 192, 257}, {0, 5, 3}, {4, 5, 0},
+    {1, 1, 1},    {1, 7, 3},    {5, 1, 9},     {7, 6, 1},      {6, 16, 8}, {13, 31, 17},
+    {2, 33, 300}, {96, 64, 48}, {97, 259, 70}, {64, 192, 257}, {0, 5, 3},  {4, 5, 0},
 };
 
 typedef struct operands {
@@ -20,7 +21,12 @@ typedef struct operands {
 static zr_product product_of(shape s, int combination)
 {
     return (zr_product){
-        .m = s.m, .n = s.n, .k = s.k, .trans_a = combination & 1, .trans_b = combination & 2, .add = combination & 4,
+        .m = s.m,
+        .n = s.n,
+        .k = s.k,
+        .trans_a = combination & 1,
+        .trans_b = combination & 2,
+        .add = combination & 4,
         .epilogue = combination & 8 ? ZR_EPILOGUE_BIAS : ZR_EPILOGUE_NONE,
     };
 }
@@ -28,8 +34,11 @@ static zr_product product_of(shape s, int combination)
 static operands operands_new(const zr_product *p)
 {
     return (operands){
-        .a = floats_random(p->m * p->k, 1, 1), .b = floats_random(p->k * p->n, 2, 1), .bias = floats_random(p->n, 3, 1),
-        .before = floats_random(p->m * p->n, 4, 1), .size = floats_new(p->m * p->n),
+        .a = floats_random(p->m * p->k, 1, 1),
+        .b = floats_random(p->k * p->n, 2, 1),
+        .bias = floats_random(p->n, 3, 1),
+        .before = floats_random(p->m * p->n, 4, 1),
+        .size = floats_new(p->m * p->n),
     };
 }
 
@@ -62,7 +71,8 @@ static float *multiply_plainly(const zr_product *p, operands *o)
             sum += p->epilogue == ZR_EPILOGUE_BIAS ? o->bias[j] : 0;
             long double size = fabsl(sum);
             for (int64_t t = 0; t < p->k; t++) {
-                long double term = (long double)o->a[p->trans_a ? t * p->m + i : i * p->k + t] * o->b[p->trans_b ? j * p->k + t : t * p->n + j];
+                long double term = (long double)o->a[p->trans_a ? t * p->m + i : i * p->k + t]
+                                   * o->b[p->trans_b ? j * p->k + t : t * p->n + j];
                 sum += term;
                 size += fabsl(term);
             }

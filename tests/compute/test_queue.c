@@ -135,8 +135,11 @@ static void ranks_as_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_paths), cmocka_unit_test(best_path_is_chosen), cmocka_unit_test(failing_allocations_leave_nothing),
-        cmocka_unit_test(a_shape_allocates_once), cmocka_unit_test(ranks_as_threads),
+        cmocka_unit_test(names_and_paths),
+        cmocka_unit_test(best_path_is_chosen),
+        cmocka_unit_test(failing_allocations_leave_nothing),
+        cmocka_unit_test(a_shape_allocates_once),
+        cmocka_unit_test(ranks_as_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

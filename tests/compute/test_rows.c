@@ -38,13 +38,17 @@ static norm_result norm_run(zr_queue *queue, const norm_case *c, bool add)
 {
     const zr_row_ops *ops = queue->backend->rows;
     int64_t rows = c->norm.rows, width = c->norm.width;
-    norm_result r = {.sum = floats_new(rows * width), .y = floats_new(rows * width), .mean = floats_new(rows), .rstd = floats_new(rows)};
+    norm_result r = {.sum = floats_new(rows * width),
+                     .y = floats_new(rows * width),
+                     .mean = floats_new(rows),
+                     .rstd = floats_new(rows)};
     r.dx = add ? floats_copy(c->dx, rows * width) : floats_new(rows * width);
     r.dgamma = add ? floats_copy(c->gamma, width) : floats_new(width);
     r.dbeta = add ? floats_copy(c->beta, width) : floats_new(width);
     float *scratch = floats_new((int64_t)ops->norm_scratch(queue, &c->norm) / 4);
     ops->residual_norm_forward(queue, &c->norm, c->x, c->residual, r.sum, c->gamma, c->beta, r.y, r.mean, r.rstd);
-    ops->norm_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.mean, r.rstd, r.dx, add, r.dgamma, r.dbeta, add, scratch);
+    ops->norm_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.mean, r.rstd, r.dx, add, r.dgamma, r.dbeta, add,
+                       scratch);
     floats_free(scratch);
     return r;
 }
@@ -84,7 +88,8 @@ static void norm_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     for (int w = 0; w < ZR_COUNT(widths); w++)
         for (int k = 0; k < ZR_COUNT(row_counts) * 2; k++) {
             norm_case c = norm_new(row_counts[k / 2], widths[w], 3);
-            norm_result got = norm_run(queue, &c, k % 2), want = norm_run(ref, &c, k % 2), one = norm_run(single, &c, k % 2);
+            norm_result got = norm_run(queue, &c, k % 2), want = norm_run(ref, &c, k % 2),
+                        one = norm_run(single, &c, k % 2);
             norm_check(&got, &want, &c.norm, widths[w] < 4 ? 1e-5 : 1e-6);
             norm_same_bits(&got, &one, &c.norm);
             norm_result_free(&got);
@@ -196,7 +201,8 @@ static void ref_norm_is_right(void **state)
         check_close("dx added", added.dx + i, &with, 1, 1e-6, 1e-6);
     }
     for (int64_t j = 0; j < 9; j++) {
-        float scale = (float)check_slope(norm_plainly, &f, c.gamma + j, 0.25f), shift = (float)check_slope(norm_plainly, &f, c.beta + j, 0.25f);
+        float scale = (float)check_slope(norm_plainly, &f, c.gamma + j, 0.25f),
+              shift = (float)check_slope(norm_plainly, &f, c.beta + j, 0.25f);
         check_close("dgamma", r.dgamma + j, &scale, 1, 1e-5, 1e-5);
         check_close("dbeta", r.dbeta + j, &shift, 1, 1e-5, 1e-5);
         float with = c.gamma[j] + r.dgamma[j];
@@ -249,7 +255,8 @@ static void ref_loss_is_right(void **state)
     check_queue_close(ref);
 }
 
-static void loss_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, const zr_loss *loss, const float *logits, const int32_t *target)
+static void loss_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, const zr_loss *loss, const float *logits,
+                         const int32_t *target)
 {
     int64_t n = loss->rows * loss->vocab;
     zr_queue *queues[3] = {queue, single, ref};
@@ -343,8 +350,8 @@ static void cpu_softmax_agrees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_norm_is_right), cmocka_unit_test(cpu_norm_agrees), cmocka_unit_test(cpu_norm_variants),
-        cmocka_unit_test(cpu_norm_extremes), cmocka_unit_test(ref_loss_is_right), cmocka_unit_test(cpu_loss_agrees),
+        cmocka_unit_test(ref_norm_is_right), cmocka_unit_test(cpu_norm_agrees),    cmocka_unit_test(cpu_norm_variants),
+        cmocka_unit_test(cpu_norm_extremes), cmocka_unit_test(ref_loss_is_right),  cmocka_unit_test(cpu_loss_agrees),
         cmocka_unit_test(cpu_loss_extremes), cmocka_unit_test(cpu_softmax_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,11 @@ static head head_at(const zr_attention *a, const float *qkv, int64_t index)
     int64_t b = index / a->heads, h = index % a->heads, width = a->heads * a->head_dim;
     int64_t first = b * a->seq * 3 * width + h * a->head_dim;
     return (head){
-        .q = qkv + first, .k = qkv + first + width, .v = qkv + first + 2 * width, .step = 3 * width, .first_in = first,
+        .q = qkv + first,
+        .k = qkv + first + width,
+        .v = qkv + first + 2 * width,
+        .step = 3 * width,
+        .first_in = first,
         .first_out = b * a->seq * width + h * a->head_dim,
         .element = (uint64_t)index * (uint64_t)a->seq * (uint64_t)a->seq,
     };
@@ -65,7 +69,8 @@ static float *take(space *from, int64_t count)
 }
 
 // factors[c] = what dropout multiplies probability (i, first + c) by.
-static void dropout_factors(const zr_attention *a, const head *at, int64_t i, int64_t first, int64_t count, float *factors)
+static void dropout_factors(const zr_attention *a, const head *at, int64_t i, int64_t first, int64_t count,
+                            float *factors)
 {
     uint64_t threshold = zr_dropout_threshold(a->dropout), element = at->element + (uint64_t)(i * a->seq + first);
     float kept = zr_dropout_factor(a->dropout);
@@ -75,7 +80,8 @@ static void dropout_factors(const zr_attention *a, const head *at, int64_t i, in
         philox_words(a->dropout_key, counter, words);
         int64_t end = ZR_MIN(count, done + PHILOX_WORDS - skipped), start = done;
         for (; done < end; done += LANES)
-            vf_put(factors + done, end - done, (vf)((vi)vf_all(kept) & words_kept(words + skipped + done - start, threshold)));
+            vf_put(factors + done, end - done,
+                   (vf)((vi)vf_all(kept) & words_kept(words + skipped + done - start, threshold)));
         done = end;
     }
 }
@@ -137,12 +143,14 @@ static void multiply_row(float *row, int64_t count, float factor)
 }
 
 // Keys [k0, k0+count) for the panel of queries [i0, i0+MR), which is row `row` of the block.
-static void forward_panel(const zr_attention *a, const head *at, const forward_space *s, int64_t i0, int64_t row, int64_t k0, int64_t count)
+static void forward_panel(const zr_attention *a, const head *at, const forward_space *s, int64_t i0, int64_t row,
+                          int64_t k0, int64_t count)
 {
     int64_t width = wide(a), full = ZR_MAX(0, ZR_MIN(count, i0 + 1 - k0)) / LANES * LANES;
     float *sum = s->sum + row * width;
     for (int64_t j = 0; j < count; j += NR)
-        tile_product(s->q + i0 * a->head_dim, 1, MR, s->k + (k0 + j) * a->head_dim, NR, a->head_dim, s->score + j, KEYS, 0);
+        tile_product(s->q + i0 * a->head_dim, 1, MR, s->k + (k0 + j) * a->head_dim, NR, a->head_dim, s->score + j, KEYS,
+                     0);
     for (int64_t r = 0; r < MR; r++) {
         float *score = s->score + r * KEYS;
         int64_t valid = ZR_MAX(0, ZR_MIN(count, i0 + r + 1 - k0));
@@ -159,7 +167,8 @@ static void forward_panel(const zr_attention *a, const head *at, const forward_s
         tile_product(s->score, KEYS, 1, s->v + k0 * width + c, width, count, sum + c, width, k0 > 0);
 }
 
-static void forward_block(const zr_attention *a, const head *at, const forward_space *s, int64_t q0, float *out, float *lse)
+static void forward_block(const zr_attention *a, const head *at, const forward_space *s, int64_t q0, float *out,
+                          float *lse)
 {
     int64_t rows = ZR_MIN(QUERIES, a->seq - q0), step = a->heads * a->head_dim;
     for (int64_t i = 0; i < QUERIES; i++) {
@@ -235,7 +244,8 @@ static backward_space backward_carve(const zr_attention *a, space *from)
     };
 }
 
-static void backward_pack(const zr_attention *a, const head *at, const float *out, const float *dout, const float *lse, const backward_space *s)
+static void backward_pack(const zr_attention *a, const head *at, const float *out, const float *dout, const float *lse,
+                          const backward_space *s)
 {
     int64_t step = a->heads * a->head_dim, padded = ZR_ROUND_UP(a->seq, NR), width = wide(a);
     pack_columns(at->q, at->step, a->seq, a->head_dim, NR, a->scale, s->q);
@@ -256,7 +266,8 @@ static void backward_pack(const zr_attention *a, const head *at, const float *ou
 }
 
 // One key against queries [i0+from, i0+count): scores to probabilities, dP to dS, both zero before the diagonal.
-static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64_t from, int64_t count, const float *factor, float *p, float *ds)
+static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64_t from, int64_t count,
+                         const float *factor, float *p, float *ds)
 {
     for (int64_t u = 0; u < from; u += LANES)
         vf_store(ds + u, (vf){0});
@@ -274,7 +285,8 @@ static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64
 }
 
 // The panel of keys [key, key+MR), row `row` of the block, against queries [i0, i0+count).
-static void backward_panel(const zr_attention *a, const backward_space *s, int64_t key, int64_t row, int64_t i0, int64_t count)
+static void backward_panel(const zr_attention *a, const backward_space *s, int64_t key, int64_t row, int64_t i0,
+                           int64_t count)
 {
     int64_t width = wide(a), dim = a->head_dim, from = ZR_MAX(0, key - i0) / NR * NR;
     if (from >= count) {
@@ -292,12 +304,14 @@ static void backward_panel(const zr_attention *a, const backward_space *s, int64
     for (int64_t c = 0; c < width; c += NR) {
         int64_t b = (i0 + from) * width + c;
         tile_product(s->p + from, SPAN, 1, s->dout_rows + b, width, count - from, s->dv + row * width + c, width, 1);
-        tile_product(s->ds + row * SPAN + from, SPAN, 1, s->q_rows + b, width, count - from, s->dk + row * width + c, width, 1);
+        tile_product(s->ds + row * SPAN + from, SPAN, 1, s->q_rows + b, width, count - from, s->dk + row * width + c,
+                     width, 1);
     }
 }
 
 // factor[c][u] of keys [k0, k0+QUERIES) and queries [i0, i0+count)
-static void backward_factors(const zr_attention *a, const head *at, int64_t k0, int64_t i0, int64_t count, float *factor)
+static void backward_factors(const zr_attention *a, const head *at, int64_t k0, int64_t i0, int64_t count,
+                             float *factor)
 {
     float row[QUERIES];
     int64_t keys = ZR_MIN(QUERIES, a->seq - k0);
@@ -309,7 +323,8 @@ static void backward_factors(const zr_attention *a, const head *at, int64_t k0, 
     }
 }
 
-static void write_rows(const float *from, int64_t rows, int64_t width, int64_t dim, float factor, float *to, int64_t step)
+static void write_rows(const float *from, int64_t rows, int64_t width, int64_t dim, float factor, float *to,
+                       int64_t step)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < dim; c += LANES)
@@ -331,7 +346,8 @@ static void backward_block(const zr_attention *a, const head *at, const backward
         for (int64_t u = 0; u < count; u += MR) {
             int64_t reached = ZR_MIN(keys, i0 + u + MR - k0);
             for (int64_t c = 0; c < width && reached > 0; c += NR)
-                tile_product(s->ds + u, 1, SPAN, s->k_rows + k0 * width + c, width, reached, s->dq + (i0 + u) * width + c, width, 1);
+                tile_product(s->ds + u, 1, SPAN, s->k_rows + k0 * width + c, width, reached,
+                             s->dq + (i0 + u) * width + c, width, 1);
         }
     }
     write_rows(s->dk, keys, width, a->head_dim, a->scale, dq_out + k0 * at->step + model, at->step);
@@ -391,15 +407,23 @@ static void decode_heads(const void *job_, int64_t first, int64_t last, int work
     const zr_attention *a = work->attention;
     for (int64_t h = first; h < last; h++) {
         int64_t cache = h * work->capacity * a->head_dim;
-        decode_head(a, work->qkv + h * a->head_dim, work->k_cache + cache, work->v_cache + cache, work->at + 1, work->to + h * a->head_dim);
+        decode_head(a, work->qkv + h * a->head_dim, work->k_cache + cache, work->v_cache + cache, work->at + 1,
+                    work->to + h * a->head_dim);
     }
 }
 
-static void decode(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache, int64_t capacity, int64_t at, void *out)
+static void decode(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache,
+                   int64_t capacity, int64_t at, void *out)
 {
     assert(attention->dtype == ZERO_F32 && at < capacity);
     int64_t dim = attention->head_dim, width = attention->heads * dim;
-    job work = {.attention = attention, .qkv = qkv, .k_cache = k_cache, .v_cache = v_cache, .capacity = capacity, .at = at, .to = out};
+    job work = {.attention = attention,
+                .qkv = qkv,
+                .k_cache = k_cache,
+                .v_cache = v_cache,
+                .capacity = capacity,
+                .at = at,
+                .to = out};
     for (int64_t h = 0; h < attention->heads; h++) {
         memcpy(k_cache + (h * capacity + at) * dim, work.qkv + width + h * dim, sizeof(float) * (size_t)dim);
         memcpy(v_cache + (h * capacity + at) * dim, work.qkv + 2 * width + h * dim, sizeof(float) * (size_t)dim);
@@ -422,17 +446,31 @@ static size_t scratch(const zr_queue *queue, const zr_attention *attention)
     return sizeof(float) * (size_t)(worker_floats(attention) * queue->threads);
 }
 
-static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse, void *scratch)
+static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse,
+                    void *scratch)
 {
     assert(attention->dtype == ZERO_F32);
-    job work = {.attention = attention, .qkv = qkv, .to = out, .to_lse = lse, .scratch = scratch, .worker_floats = worker_floats(attention)};
+    job work = {.attention = attention,
+                .qkv = qkv,
+                .to = out,
+                .to_lse = lse,
+                .scratch = scratch,
+                .worker_floats = worker_floats(attention)};
     zr_cpu_for(queue, attention->batch * attention->heads, 1, forward_heads, &work);
 }
 
-static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out, const float *lse, const void *dout, void *dqkv, void *scratch)
+static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out, const float *lse,
+                     const void *dout, void *dqkv, void *scratch)
 {
     assert(attention->dtype == ZERO_F32);
-    job work = {.attention = attention, .qkv = qkv, .out = out, .lse = lse, .dout = dout, .dqkv = dqkv, .scratch = scratch, .worker_floats = worker_floats(attention)};
+    job work = {.attention = attention,
+                .qkv = qkv,
+                .out = out,
+                .lse = lse,
+                .dout = dout,
+                .dqkv = dqkv,
+                .scratch = scratch,
+                .worker_floats = worker_floats(attention)};
     zr_cpu_for(queue, attention->batch * attention->heads, 1, backward_heads, &work);
 }
 

@@ -5,8 +5,8 @@
 #include "compute/cpu/cpu.h"
 #include "compute/cpu/cpu_tile.h"
 
-#define ROWS 96      // of a block of D; a multiple of MR
-#define COLUMNS 256  // a multiple of every NR
+#define ROWS 96     // of a block of D; a multiple of MR
+#define COLUMNS 256 // a multiple of every NR
 #define DEPTH 256
 
 typedef struct job {
@@ -58,7 +58,8 @@ static void begin_block(const job *work, float *d, int64_t rows, int64_t columns
 }
 
 // A tile that reaches over the edge of D goes through a copy.
-static void edge_tile(const float *a, const float *b, int64_t depth, float *d, int64_t step, int64_t rows, int64_t columns)
+static void edge_tile(const float *a, const float *b, int64_t depth, float *d, int64_t step, int64_t rows,
+                      int64_t columns)
 {
     float tile[MR * NR] = {0};
     for (int64_t i = 0; i < rows; i++)
@@ -68,7 +69,8 @@ static void edge_tile(const float *a, const float *b, int64_t depth, float *d, i
         memcpy(d + i * step, tile + i * NR, sizeof(float) * (size_t)columns);
 }
 
-static void multiply_block(const float *a, const float *b, int64_t depth, float *d, int64_t step, int64_t rows, int64_t columns)
+static void multiply_block(const float *a, const float *b, int64_t depth, float *d, int64_t step, int64_t rows,
+                           int64_t columns)
 {
     for (int64_t j = 0; j < columns; j += NR)
         for (int64_t i = 0; i < rows; i += MR) {
@@ -76,7 +78,8 @@ static void multiply_block(const float *a, const float *b, int64_t depth, float 
             if (i + MR <= rows && j + NR <= columns)
                 tile_product(a_panel, 1, MR, b_panel, NR, depth, d + i * step + j, step, 1);
             else
-                edge_tile(a_panel, b_panel, depth, d + i * step + j, step, ZR_MIN(MR, rows - i), ZR_MIN(NR, columns - j));
+                edge_tile(a_panel, b_panel, depth, d + i * step + j, step, ZR_MIN(MR, rows - i),
+                          ZR_MIN(NR, columns - j));
         }
 }
 
@@ -104,17 +107,24 @@ static size_t scratch(zr_queue *queue, const zr_product *product)
     return sizeof(float) * (ROWS + COLUMNS) * DEPTH * (size_t)queue->threads;
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias, void *d, zero_error *error)
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias,
+                       void *d, zero_error *error)
 {
     size_t needed = scratch(queue, product);
     if (product->dtype != ZERO_F32)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "matrix product: backend \"cpu\" multiplies fp32 only");
     if (queue->scratch_bytes < needed)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
-                       (long long)product->m, (long long)product->n, (long long)product->k, needed, queue->scratch_bytes);
+        return zr_fail(
+            error, ZERO_ERR_INTERNAL, "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
+            (long long)product->m, (long long)product->n, (long long)product->k, needed, queue->scratch_bytes);
     int64_t down = (product->m + ROWS - 1) / ROWS, across = (product->n + COLUMNS - 1) / COLUMNS;
-    job work = {.product = product, .a = a, .b = b, .bias = product->epilogue == ZR_EPILOGUE_BIAS ? bias : NULL, .d = d,
-                .scratch = queue->scratch, .across = across};
+    job work = {.product = product,
+                .a = a,
+                .b = b,
+                .bias = product->epilogue == ZR_EPILOGUE_BIAS ? bias : NULL,
+                .d = d,
+                .scratch = queue->scratch,
+                .across = across};
     zr_cpu_for(queue, down * across, 1, blocks, &work);
     return ZERO_OK;
 }

@@ -30,14 +30,16 @@ typedef struct cache {
 static zero_status dnnl_failed(const zr_product *p, dnnl_status_t status, const char *what, zero_error *error)
 {
     zero_status code = status == dnnl_out_of_memory ? ZERO_ERR_MEMORY : ZERO_ERR_INTERNAL;
-    return zr_fail(error, code, "product m %lld, n %lld, k %lld, trans %d%d, add %d, epilogue %d: oneDNN's %s gave status %d",
-                   (long long)p->m, (long long)p->n, (long long)p->k, p->trans_a, p->trans_b, p->add, (int)p->epilogue, what, (int)status);
+    return zr_fail(error, code,
+                   "product m %lld, n %lld, k %lld, trans %d%d, add %d, epilogue %d: oneDNN's %s gave status %d",
+                   (long long)p->m, (long long)p->n, (long long)p->k, p->trans_a, p->trans_b, p->add, (int)p->epilogue,
+                   what, (int)status);
 }
 
 static bool same(const zr_product *x, const zr_product *y)
 {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->dtype == y->dtype && x->trans_a == y->trans_a
-        && x->trans_b == y->trans_b && x->add == y->add && x->epilogue == y->epilogue;
+           && x->trans_b == y->trans_b && x->add == y->add && x->epilogue == y->epilogue;
 }
 
 static void kept_destroy(kept *entry)
@@ -70,7 +72,8 @@ static void layout_destroy(layout *of)
 {
 }
 
-static dnnl_status_t matmul_create(dnnl_engine_t engine, layout at[D + 1], bool bias, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+static dnnl_status_t matmul_create(dnnl_engine_t engine, layout at[D + 1], bool bias, dnnl_primitive_attr_t attr,
+                                   dnnl_primitive_desc_t *out)
 {
     dnnl_matmul_desc_t matmul;
     dnnl_status_t status = dnnl_matmul_desc_init(&matmul, &at[A], &at[B], bias ? &at[BIAS] : NULL, &at[D]);
@@ -102,7 +105,8 @@ static void layout_destroy(layout *of)
         dnnl_memory_desc_destroy(*of);
 }
 
-static dnnl_status_t matmul_create(dnnl_engine_t engine, layout at[D + 1], bool bias, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+static dnnl_status_t matmul_create(dnnl_engine_t engine, layout at[D + 1], bool bias, dnnl_primitive_attr_t attr,
+                                   dnnl_primitive_desc_t *out)
 {
     return dnnl_matmul_primitive_desc_create(out, engine, at[A], at[B], bias ? at[BIAS] : NULL, at[D], attr);
 }
@@ -135,7 +139,8 @@ static dnnl_status_t scratch_create(dnnl_engine_t engine, dnnl_primitive_desc_t 
 {
     layout_ref of = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     entry->scratch_bytes = of ? dnnl_memory_desc_get_size(of) : 0;
-    return entry->scratch_bytes ? dnnl_memory_create(&entry->memory[SCRATCH], of, engine, DNNL_MEMORY_NONE) : dnnl_success;
+    return entry->scratch_bytes ? dnnl_memory_create(&entry->memory[SCRATCH], of, engine, DNNL_MEMORY_NONE)
+                                : dnnl_success;
 }
 
 static dnnl_status_t layouts_create(const zr_product *product, layout at[D + 1])
@@ -226,7 +231,8 @@ static void product_without_terms(const zr_product *product, const float *bias, 
         d[i] = (product->add ? d[i] : 0) + (product->epilogue == ZR_EPILOGUE_BIAS ? bias[i % product->n] : 0);
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias, void *d, zero_error *error)
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias,
+                       void *d, zero_error *error)
 {
     cache *of = queue->impl;
     kept *entry;
@@ -238,9 +244,12 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
     }
     ZERO_TRY(cache_find(queue, product, &entry, error));
     if (entry->scratch_bytes > queue->scratch_bytes)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
-                       (long long)product->m, (long long)product->n, (long long)product->k, entry->scratch_bytes, queue->scratch_bytes);
-    static const int role[MEMORIES] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
+                       (long long)product->m, (long long)product->n, (long long)product->k, entry->scratch_bytes,
+                       queue->scratch_bytes);
+    static const int role[MEMORIES] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST,
+                                       DNNL_ARG_SCRATCHPAD};
     const void *handle[MEMORIES] = {a, b, bias, d, queue->scratch};
     dnnl_exec_arg_t args[MEMORIES];
     int count = 0;
@@ -280,7 +289,8 @@ zero_status zr_cpu_dnnl_open(zr_queue *queue, zero_error *error)
     if (status == dnnl_success)
         return ZERO_OK;
     zr_cpu_dnnl_close(queue);
-    return zr_fail(error, ZERO_ERR_INTERNAL, "opening a compute queue: oneDNN's CPU engine gave status %d", (int)status);
+    return zr_fail(error, ZERO_ERR_INTERNAL, "opening a compute queue: oneDNN's CPU engine gave status %d",
+                   (int)status);
 }
 
 void zr_cpu_dnnl_close(zr_queue *queue)

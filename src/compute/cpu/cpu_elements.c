@@ -5,9 +5,9 @@
 #include "compute/cpu/cpu.h"
 #include "compute/cpu/cpu_math.h"
 
-#define UNIT 64        // elements a task
+#define UNIT 64         // elements a task
 #define WORTH (1 << 14) // elements that are worth a thread
-#define BLOCKS 64      // of rows, at most, in a column sum
+#define BLOCKS 64       // of rows, at most, in a column sum
 
 #define GELU_SLOPE 1.5957691216057308f // 2 sqrt(2/pi)
 #define GELU_CUBIC 0.044715f
@@ -129,7 +129,8 @@ static void column_blocks(const void *job_, int64_t first, int64_t last, int wor
             for (int64_t j = 0; j < width; j += LANES) {
                 const float *x = job->x + i * width + j;
                 int64_t left = width - j;
-                vf four = (vf_get(x, left) + vf_get(x + width, left)) + (vf_get(x + 2 * width, left) + vf_get(x + 3 * width, left));
+                vf four = (vf_get(x, left) + vf_get(x + width, left))
+                          + (vf_get(x + 2 * width, left) + vf_get(x + 3 * width, left));
                 vf_put(sum + j, left, vf_get(sum + j, left) + four);
             }
         for (; i < end; i++)
@@ -151,12 +152,19 @@ static void column_collect(const void *job_, int64_t first, int64_t last, int wo
     }
 }
 
-static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out, bool add, void *scratch)
+static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out,
+                       bool add, void *scratch)
 {
     assert(dtype == ZERO_F32);
     int64_t of_block = column_block_rows(rows);
-    column_job job = {.x = x, .partial = scratch, .out = out, .rows = rows, .width = width, .block_rows = of_block,
-                      .blocks = (rows + of_block - 1) / of_block, .add = add};
+    column_job job = {.x = x,
+                      .partial = scratch,
+                      .out = out,
+                      .rows = rows,
+                      .width = width,
+                      .block_rows = of_block,
+                      .blocks = (rows + of_block - 1) / of_block,
+                      .add = add};
     zr_cpu_for(queue, job.blocks, 1 + WORTH / ZR_MAX(1, of_block * width), column_blocks, &job);
     zr_cpu_for(queue, (width + 15) / 16, 16, column_collect, &job);
 }
@@ -190,10 +198,12 @@ static void embedding_rows(const void *job_, int64_t first, int64_t last, int wo
     }
 }
 
-static void embedding_forward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out)
+static void embedding_forward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width,
+                              const int32_t *ids, const void *tokens, const void *positions, void *out)
 {
     assert(dtype == ZERO_F32);
-    embedding_job job = {.rows = rows, .seq = seq, .width = width, .ids = ids, .tokens = tokens, .positions = positions, .out = out};
+    embedding_job job = {
+        .rows = rows, .seq = seq, .width = width, .ids = ids, .tokens = tokens, .positions = positions, .out = out};
     zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), embedding_rows, &job);
 }
 
@@ -217,10 +227,13 @@ static void embedding_columns(const void *job_, int64_t first, int64_t last, int
 
 static void zero(zr_queue *queue, int64_t bytes, void *to);
 
-static void embedding_backward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *d, int64_t vocab, float *d_tokens, bool add_tokens, int64_t max_seq, float *d_positions, bool add_positions)
+static void embedding_backward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width,
+                               const int32_t *ids, const void *d, int64_t vocab, float *d_tokens, bool add_tokens,
+                               int64_t max_seq, float *d_positions, bool add_positions)
 {
     assert(dtype == ZERO_F32 && (!d_positions || seq <= max_seq));
-    embedding_job job = {.rows = rows, .seq = seq, .width = width, .ids = ids, .d = d, .d_tokens = d_tokens, .d_positions = d_positions};
+    embedding_job job = {
+        .rows = rows, .seq = seq, .width = width, .ids = ids, .d = d, .d_tokens = d_tokens, .d_positions = d_positions};
     for (int64_t i = 0; i < rows; i++)
         assert(ids[i] >= 0 && ids[i] < vocab);
     if (!add_tokens)

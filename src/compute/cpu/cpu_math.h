@@ -16,7 +16,8 @@ INLINE vf vf_exp(vf x)
     vf r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
     vf square = r * r;
-    vf high = r * (2 * 1.9875691500e-4f) + 2 * 1.3981999507e-3f, middle = r * (2 * 8.3334519073e-3f) + 2 * 4.1665795894e-2f;
+    vf high = r * (2 * 1.9875691500e-4f) + 2 * 1.3981999507e-3f,
+       middle = r * (2 * 8.3334519073e-3f) + 2 * 4.1665795894e-2f;
     vf low = r * (2 * 1.6666665459e-1f) + 2 * 5.0000001201e-1f;
     vf y = ((high * square + middle) * square + low) * square + (r + r) + 2.0f;
     vi power = ((vi)biased << 23) + (126 << 23); // 2^(n-1); n = -126, the least, gives the bits of zero
@@ -30,8 +31,8 @@ INLINE vf vf_logistic(vf x) // 1 / (1 + e^-x) = (1 + tanh(x/2)) / 2
 
 // ---- Philox4x32-10 ----
 
-#define PHILOX_WORDS 64                  // a batch: 16 counters
-#define PHILOX_VECTORS (32 / LANES)      // of LANES/2 counters each
+#define PHILOX_WORDS 64                    // a batch: 16 counters
+#define PHILOX_VECTORS (32 / LANES)        // of LANES/2 counters each
 #define PHILOX_ROOM (PHILOX_WORDS + LANES) // of a buffer of words, so that whole vectors may be read anywhere in it
 
 typedef uint64_t vu64 __attribute__((vector_size(4 * LANES)));

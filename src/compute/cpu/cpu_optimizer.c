@@ -14,7 +14,7 @@ typedef struct update_job {
     int64_t n;
     float *p, *state0, *state1;
     const float *g, *from;
-    float scale; // of the gradient, or of the operation
+    float scale;                      // of the gradient, or of the operation
     float keep0, take0, keep1, take1; // state = keep*state + take*g
     float keep_p, step, root, epsilon, weight_decay, momentum;
     bool nesterov, first;
@@ -23,11 +23,23 @@ typedef struct update_job {
 static update_job job_of(const zr_update *u, int64_t n, float *p, float *state0, float *state1, const float *g)
 {
     return (update_job){
-        .n = n, .p = p, .state0 = state0, .state1 = state1, .g = g, .scale = u->gradient_scale,
-        .keep0 = (float)u->beta1, .take0 = (float)(1 - u->beta1), .keep1 = (float)u->beta2, .take1 = (float)(1 - u->beta2),
-        .keep_p = 1, .step = (float)u->lr, .epsilon = (float)u->epsilon, .weight_decay = (float)u->weight_decay,
+        .n = n,
+        .p = p,
+        .state0 = state0,
+        .state1 = state1,
+        .g = g,
+        .scale = u->gradient_scale,
+        .keep0 = (float)u->beta1,
+        .take0 = (float)(1 - u->beta1),
+        .keep1 = (float)u->beta2,
+        .take1 = (float)(1 - u->beta2),
+        .keep_p = 1,
+        .step = (float)u->lr,
+        .epsilon = (float)u->epsilon,
+        .weight_decay = (float)u->weight_decay,
         .momentum = (float)u->momentum,
-        .nesterov = u->nesterov, .first = u->first,
+        .nesterov = u->nesterov,
+        .first = u->first,
     };
 }
 
@@ -126,10 +138,11 @@ static void lion(zr_queue *queue, const zr_update *u, int64_t n, float *p, float
     elements_for(queue, lion_range, &job);
 }
 
-static void update(zr_queue *queue, const zr_update *update, int64_t n, float *p, float *state0, float *state1, const float *g)
+static void update(zr_queue *queue, const zr_update *update, int64_t n, float *p, float *state0, float *state1,
+                   const float *g)
 {
     static void (*const by_kind[])(zr_queue *, const zr_update *, int64_t, float *, float *, float *, const float *) = {
-        [ZR_UPDATE_ADAMW] = adam, [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
+        [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
     by_kind[update->kind](queue, update, n, p, state0, state1, g);
@@ -150,7 +163,8 @@ static void lamb_range(const void *job_, int64_t first, int64_t last, int worker
     }
 }
 
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const float *p, float *m, float *v, const float *g, float *u)
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const float *p, float *m, float *v,
+                           const float *g, float *u)
 {
     update_job job = job_of(update, n, u, m, v, g);
     job.from = p;
@@ -225,7 +239,8 @@ static void squares_parts(const void *job_, int64_t first, int64_t last, int wor
         job->sums[k] = part_squares(job->g + job->first[k], job->count[k]);
 }
 
-static void square_sums(zr_queue *queue, const float *g, int64_t parts, const int64_t *first, const int32_t *count, double *sums)
+static void square_sums(zr_queue *queue, const float *g, int64_t parts, const int64_t *first, const int32_t *count,
+                        double *sums)
 {
     squares_job job = {.g = g, .first = first, .count = count, .sums = sums};
     zr_cpu_for(queue, parts, 16, squares_parts, &job);

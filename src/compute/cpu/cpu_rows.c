@@ -88,17 +88,20 @@ static void norm_rows(const void *job_, int64_t first, int64_t last, int worker)
     }
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const float *gamma, const float *beta, void *y, float *mean, float *rstd)
+static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const float *gamma, const float *beta,
+                         void *y, float *mean, float *rstd)
 {
     assert(norm->dtype == ZERO_F32);
     norm_job job = {.norm = norm, .a = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
     zr_cpu_for(queue, norm->rows, worth(norm->width), norm_rows, &job);
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *a, const void *b, void *sum, const float *gamma, const float *beta, void *y, float *mean, float *rstd)
+static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *a, const void *b, void *sum,
+                                  const float *gamma, const float *beta, void *y, float *mean, float *rstd)
 {
     assert(norm->dtype == ZERO_F32);
-    norm_job job = {.norm = norm, .a = a, .b = b, .sum = sum, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
+    norm_job job = {
+        .norm = norm, .a = a, .b = b, .sum = sum, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
     zr_cpu_for(queue, norm->rows, worth(norm->width), norm_rows, &job);
 }
 
@@ -166,13 +169,26 @@ static void norm_collect(const void *job_, int64_t first, int64_t last, int work
     }
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const float *gamma, const float *mean, const float *rstd, void *dx, bool add_dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const float *gamma,
+                          const float *mean, const float *rstd, void *dx, bool add_dx, float *dgamma, float *dbeta,
+                          bool add_parameters, void *scratch)
 {
     assert(norm->dtype == ZERO_F32);
     int64_t rows = block_rows(norm->rows);
     norm_job job = {
-        .norm = norm, .dy = dy, .a = x, .gamma = gamma, .mean = (float *)mean, .rstd = (float *)rstd, .dx = dx, .add_dx = add_dx,
-        .dgamma = dgamma, .dbeta = dbeta, .add_parameters = add_parameters, .partial = scratch, .block_rows = rows,
+        .norm = norm,
+        .dy = dy,
+        .a = x,
+        .gamma = gamma,
+        .mean = (float *)mean,
+        .rstd = (float *)rstd,
+        .dx = dx,
+        .add_dx = add_dx,
+        .dgamma = dgamma,
+        .dbeta = dbeta,
+        .add_parameters = add_parameters,
+        .partial = scratch,
+        .block_rows = rows,
         .blocks = (norm->rows + rows - 1) / rows,
     };
     zr_cpu_for(queue, job.blocks, 1 + worth(norm->width) / rows, norm_backward_blocks, &job);
@@ -262,10 +278,16 @@ static void loss_rows(const void *job_, int64_t first, int64_t last, int worker)
     }
 }
 
-static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss, bool gradient)
+static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss,
+                 bool gradient)
 {
     assert(loss->dtype == ZERO_F32);
-    softmax_job job = {.width = loss->vocab, .factor = loss->factor, .x = logits, .row_loss = row_loss, .target = target, .gradient = gradient};
+    softmax_job job = {.width = loss->vocab,
+                       .factor = loss->factor,
+                       .x = logits,
+                       .row_loss = row_loss,
+                       .target = target,
+                       .gradient = gradient};
     zr_cpu_for(queue, loss->rows, worth(loss->vocab), loss_rows, &job);
 }
 

@@ -15,9 +15,11 @@
 #define PREFETCH 8 // rows ahead: they lie too far apart for the processor to guess
 
 // Element (r, t) of A lies at a[r*a_row + t*a_step]; row t of B at b + t*b_step. add: out is added to, else set.
-INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, int64_t count, float *out, int64_t out_step, int add)
+INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, int64_t count,
+                         float *out, int64_t out_step, int add)
 {
-    vf s00 = {0}, s01 = {0}, s10 = {0}, s11 = {0}, s20 = {0}, s21 = {0}, s30 = {0}, s31 = {0}, s40 = {0}, s41 = {0}, s50 = {0}, s51 = {0};
+    vf s00 = {0}, s01 = {0}, s10 = {0}, s11 = {0}, s20 = {0}, s21 = {0}, s30 = {0}, s31 = {0}, s40 = {0}, s41 = {0},
+       s50 = {0}, s51 = {0};
     if (add) {
         s00 = vf_load(out), s01 = vf_load(out + LANES);
         s10 = vf_load(out + out_step), s11 = vf_load(out + out_step + LANES);
@@ -46,9 +48,8 @@ INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const fl
     vf_store(out + 5 * out_step, s50), vf_store(out + 5 * out_step + LANES, s51);
 }
 
-// Four rows of four floats, transposed: to[4*i' + i] style blocks whose rows lie from_step and to_step apart.
+// Four rows of four floats become four columns, times factor; rows lie from_step and to_step apart.
 typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t quad_index __attribute__((vector_size(16)));
 
 INLINE void transpose_quad(const float *from, int64_t from_step, float *to, int64_t to_step, float factor)
 {
@@ -64,7 +65,8 @@ INLINE void transpose_quad(const float *from, int64_t from_step, float *to, int6
 
 // `rows` rows of `from` become columns, in panels of `panel` of them: to[(i / panel) * panel * depth + t * panel + i % panel]
 // = factor * from[i*from_step + t]. The last panel is filled up with zeros.
-INLINE void pack_columns(const float *from, int64_t from_step, int64_t rows, int64_t depth, int64_t panel, float factor, float *to)
+INLINE void pack_columns(const float *from, int64_t from_step, int64_t rows, int64_t depth, int64_t panel, float factor,
+                         float *to)
 {
     for (int64_t start = 0; start < rows; start += panel, to += panel * depth) {
         int64_t filled = rows - start < panel ? rows - start : panel, i = 0;
@@ -87,7 +89,8 @@ INLINE void pack_columns(const float *from, int64_t from_step, int64_t rows, int
 }
 
 // `rows` rows of `depth` floats to rows of `wide` >= depth, and zero rows up to `padded`; what is beyond depth is zero.
-INLINE void pack_rows(const float *from, int64_t from_step, int64_t rows, int64_t padded, int64_t depth, int64_t wide, float *to)
+INLINE void pack_rows(const float *from, int64_t from_step, int64_t rows, int64_t padded, int64_t depth, int64_t wide,
+                      float *to)
 {
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t t = 0; t < depth; t += 16)

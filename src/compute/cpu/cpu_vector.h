@@ -129,7 +129,8 @@ typedef float vf8 __attribute__((vector_size(32)));
 INLINE float vf_sum(vf v) // a tree: lane i with lane i + half
 {
 #if LANES == 16
-    vf8 eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    vf8 eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+                + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
     vf4 four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
 #elif LANES == 8
     vf4 four = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);

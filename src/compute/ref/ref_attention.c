@@ -20,7 +20,12 @@ static head head_at(const zr_attention *attention, const float *qkv, int64_t b, 
     int64_t width = attention->heads * attention->head_dim;
     const float *q = qkv + b * attention->seq * 3 * width + h * attention->head_dim;
     return (head){
-        .attention = attention, .q = q, .k = q + width, .v = q + 2 * width, .stride = 3 * width, .out_stride = width,
+        .attention = attention,
+        .q = q,
+        .k = q + width,
+        .v = q + 2 * width,
+        .stride = 3 * width,
+        .out_stride = width,
         .first_element = (uint64_t)((b * attention->heads + h) * attention->seq * attention->seq),
     };
 }
@@ -47,7 +52,8 @@ static double probabilities(const head *at, int64_t i, double *probability)
 {
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j <= i; j++) {
-        probability[j] = dot(at->q + i * at->stride, at->k + j * at->stride, at->attention->head_dim) * at->attention->scale;
+        probability[j] = dot(at->q + i * at->stride, at->k + j * at->stride, at->attention->head_dim)
+                         * at->attention->scale;
         max = probability[j] > max ? probability[j] : max;
     }
     for (int64_t j = 0; j <= i; j++)
@@ -57,7 +63,8 @@ static double probabilities(const head *at, int64_t i, double *probability)
     return max + log(sum);
 }
 
-static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out_, float *lse, void *scratch)
+static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out_, float *lse,
+                    void *scratch)
 {
     assert(attention->dtype == ZERO_F32);
     double *probability = scratch;
@@ -80,7 +87,8 @@ static void forward(zr_queue *queue, const zr_attention *attention, const void *
 }
 
 // Adds what query i gives to dk and dv (seq, head_dim), and writes its dq.
-static void backward_row(const head *at, int64_t i, const float *out, const float *dout, double *probability, double *dk, double *dv, float *dq)
+static void backward_row(const head *at, int64_t i, const float *out, const float *dout, double *probability,
+                         double *dk, double *dv, float *dq)
 {
     int64_t dim = at->attention->head_dim;
     double scale = at->attention->scale, delta = dot(out, dout, dim), row[dim];
@@ -99,7 +107,8 @@ static void backward_row(const head *at, int64_t i, const float *out, const floa
         dq[c] = (float)row[c];
 }
 
-static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out_, const float *lse, const void *dout_, void *dqkv_, void *scratch)
+static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out_,
+                     const float *lse, const void *dout_, void *dqkv_, void *scratch)
 {
     assert(attention->dtype == ZERO_F32);
     int64_t seq = attention->seq, dim = attention->head_dim, width = attention->heads * dim;
@@ -111,7 +120,8 @@ static void backward(zr_queue *queue, const zr_attention *attention, const void 
         int64_t first = b * seq * width + h * dim;
         memset(dk, 0, sizeof(double) * (size_t)(2 * seq * dim));
         for (int64_t i = 0; i < seq; i++) {
-            const float *out = (const float *)out_ + first + i * width, *dout = (const float *)dout_ + first + i * width;
+            const float *out = (const float *)out_ + first + i * width,
+                        *dout = (const float *)dout_ + first + i * width;
             backward_row(&at, i, out, dout, probability, dk, dv, dq + i * at.stride);
         }
         for (int64_t j = 0; j < seq; j++)
@@ -127,7 +137,8 @@ static size_t scratch(const zr_queue *queue, const zr_attention *attention)
     return sizeof(double) * (size_t)(attention->seq * (1 + 2 * attention->head_dim));
 }
 
-static void decode(zr_queue *queue, const zr_attention *attention, const void *qkv_, float *k_cache, float *v_cache, int64_t capacity, int64_t at, void *out_)
+static void decode(zr_queue *queue, const zr_attention *attention, const void *qkv_, float *k_cache, float *v_cache,
+                   int64_t capacity, int64_t at, void *out_)
 {
     assert(attention->dtype == ZERO_F32 && at < capacity);
     int64_t dim = attention->head_dim, width = attention->heads * dim;

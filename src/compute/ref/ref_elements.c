@@ -48,7 +48,8 @@ static void dropout(zr_queue *queue, zero_dtype dtype, int64_t n, float p, uint6
         ((float *)out)[i] = zr_dropout_keep(key, (uint64_t)i, p) ? ((const float *)x)[i] * factor : 0;
 }
 
-static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out, bool add, void *scratch)
+static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out,
+                       bool add, void *scratch)
 {
     assert(dtype == ZERO_F32);
     for (int64_t j = 0; j < width; j++) {
@@ -64,7 +65,8 @@ static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t wi
     return 0;
 }
 
-static void embedding_forward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out_)
+static void embedding_forward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width,
+                              const int32_t *ids, const void *tokens, const void *positions, void *out_)
 {
     assert(dtype == ZERO_F32);
     for (int64_t i = 0; i < rows; i++) {
@@ -76,7 +78,9 @@ static void embedding_forward(zr_queue *queue, zero_dtype dtype, int64_t rows, i
     }
 }
 
-static void embedding_backward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *d_, int64_t vocab, float *d_tokens, bool add_tokens, int64_t max_seq, float *d_positions, bool add_positions)
+static void embedding_backward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width,
+                               const int32_t *ids, const void *d_, int64_t vocab, float *d_tokens, bool add_tokens,
+                               int64_t max_seq, float *d_positions, bool add_positions)
 {
     assert(dtype == ZERO_F32 && (!d_positions || seq <= max_seq));
     if (!add_tokens)

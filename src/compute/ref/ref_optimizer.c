@@ -45,14 +45,16 @@ static void lion(const zr_update *u, float *p, float *m, float *unused, double g
     *m = (float)(u->beta2 * *m + (1 - u->beta2) * g);
 }
 
-static void update(zr_queue *queue, const zr_update *update, int64_t n, float *p, float *state0, float *state1, const float *g)
+static void update(zr_queue *queue, const zr_update *update, int64_t n, float *p, float *state0, float *state1,
+                   const float *g)
 {
     static element_update *const by_kind[] = {
-        [ZR_UPDATE_ADAMW] = adam, [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
+        [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
     for (int64_t i = 0; i < n; i++)
-        by_kind[update->kind](update, p + i, state0 ? state0 + i : NULL, state1 ? state1 + i : NULL, (double)g[i] * update->gradient_scale);
+        by_kind[update->kind](update, p + i, state0 ? state0 + i : NULL, state1 ? state1 + i : NULL,
+                              (double)g[i] * update->gradient_scale);
 }
 
 // The order that every backend keeps: eight sums of every eighth element, then a tree.
@@ -64,13 +66,15 @@ static double part_squares(const float *g, int64_t count)
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-static void square_sums(zr_queue *queue, const float *g, int64_t parts, const int64_t *first, const int32_t *count, double *sums)
+static void square_sums(zr_queue *queue, const float *g, int64_t parts, const int64_t *first, const int32_t *count,
+                        double *sums)
 {
     for (int64_t k = 0; k < parts; k++)
         sums[k] = part_squares(g + first[k], count[k]);
 }
 
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const float *p, float *m, float *v, const float *g, float *u)
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const float *p, float *m, float *v,
+                           const float *g, float *u)
 {
     for (int64_t i = 0; i < n; i++) {
         double scaled = (double)g[i] * update->gradient_scale;

@@ -3,7 +3,8 @@
 
 #define COLUMNS 64
 
-static void tile(const zr_product *product, const float *a, const float *b, const float *bias, float *d, int64_t i, int64_t first, int64_t count)
+static void tile(const zr_product *product, const float *a, const float *b, const float *bias, float *d, int64_t i,
+                 int64_t first, int64_t count)
 {
     int64_t a_step = product->trans_a ? product->m : 1;
     int64_t b_row = product->trans_b ? 1 : product->n, b_column = product->trans_b ? product->k : 1;
@@ -21,7 +22,8 @@ static void tile(const zr_product *product, const float *a, const float *b, cons
         out[j] = (float)sum[j];
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias, void *d, zero_error *error)
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias,
+                       void *d, zero_error *error)
 {
     if (product->dtype != ZERO_F32)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "matrix product: backend \"ref\" multiplies fp32 only");

@@ -14,7 +14,8 @@ static void row_statistics(const float *x, int64_t width, double epsilon, double
     *rstd = 1 / sqrt(squares / (double)width + epsilon);
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x_, const float *gamma, const float *beta, void *y_, float *mean, float *rstd)
+static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x_, const float *gamma, const float *beta,
+                         void *y_, float *mean, float *rstd)
 {
     assert(norm->dtype == ZERO_F32);
     for (int64_t i = 0; i < norm->rows; i++) {
@@ -31,7 +32,8 @@ static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x_, c
     }
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *a_, const void *b_, void *sum_, const float *gamma, const float *beta, void *y, float *mean, float *rstd)
+static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *a_, const void *b_, void *sum_,
+                                  const float *gamma, const float *beta, void *y, float *mean, float *rstd)
 {
     const float *a = a_, *b = b_;
     float *sum = sum_;
@@ -40,7 +42,8 @@ static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const vo
     norm_forward(queue, norm, sum, gamma, beta, y, mean, rstd);
 }
 
-static void norm_backward_row(const zr_norm *norm, const float *dy, const float *x, const float *gamma, double mean, double rstd, float *dx, bool add_dx)
+static void norm_backward_row(const zr_norm *norm, const float *dy, const float *x, const float *gamma, double mean,
+                              double rstd, float *dx, bool add_dx)
 {
     double sum = 0, dot = 0;
     for (int64_t j = 0; j < norm->width; j++) {
@@ -56,7 +59,9 @@ static void norm_backward_row(const zr_norm *norm, const float *dy, const float 
     }
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy_, const void *x_, const float *gamma, const float *mean, const float *rstd, void *dx_, bool add_dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy_, const void *x_, const float *gamma,
+                          const float *mean, const float *rstd, void *dx_, bool add_dx, float *dgamma, float *dbeta,
+                          bool add_parameters, void *scratch)
 {
     assert(norm->dtype == ZERO_F32);
     const float *dy = dy_, *x = x_;
@@ -93,7 +98,8 @@ static double exponentials(const float *x, int64_t width, double *largest)
     return sum;
 }
 
-static void loss(zr_queue *queue, const zr_loss *loss, void *logits_, const int32_t *target, float *row_loss, bool gradient)
+static void loss(zr_queue *queue, const zr_loss *loss, void *logits_, const int32_t *target, float *row_loss,
+                 bool gradient)
 {
     assert(loss->dtype == ZERO_F32);
     for (int64_t i = 0; i < loss->rows; i++) {
