@@ -21,12 +21,20 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
     };
 }
 
-static zero_status check_options(const zero_options *options, zero_error *error)
+// Without these there is nobody to agree with.
+static zero_status check_reach(const zero_options *options, zero_error *error)
 {
+    if (!options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options are missing");
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
-    if (!options->model || !options->comm)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.%s is missing", options->model ? "comm" : "model");
+    return options->comm ? ZERO_OK : zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.comm is missing");
+}
+
+static zero_status check_options(const zero_options *options, zero_error *error)
+{
+    if (!options->model)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.model is missing");
     if (options->config_path && options->config_text)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: both options.config_path and options.config_text are given");
     if (options->shape.seq < 1 || options->shape.batch < 0)
@@ -95,8 +103,10 @@ zero_status zero_initialize(const zero_options *options, zero_engine **out, zero
 {
     zr_config *config = NULL;
     *out = NULL;
-    ZERO_TRY(check_options(options, error)); // the same on every rank, or the communicator is missing
-    zero_status status = read_config(options, &config, error);
+    ZERO_TRY(check_reach(options, error));
+    zero_status status = check_options(options, error);
+    if (status == ZERO_OK)
+        status = read_config(options, &config, error);
     if (status == ZERO_OK)
         status = resolve_config(options, config, error);
     status = zr_agree(options->comm, status, error);

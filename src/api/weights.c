@@ -1,4 +1,5 @@
 // zero_save_weights and zero_load_weights: the engine's shards as the ranges that checkpoint/ reads and writes.
+#include "api/agree.h"
 #include "base/alloc.h"
 #include "checkpoint/weights.h"
 #include "engine/engine.h"
@@ -44,8 +45,8 @@ static zero_status with_view(zero_engine *engine, const char *path, view_use use
     const zero_tensor_desc **tensors = zr_alloc(count * sizeof *tensors, error);
     zr_weight_range *ranges = zr_alloc(count * sizeof *ranges, error);
     zr_weight_view view = {.tensors = tensors, .ranges = ranges};
-    zero_status status = ZERO_ERR_MEMORY;
-    if (tensors && ranges) {
+    zero_status status = zr_agree(zr_engine_comm(engine), tensors && ranges ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    if (status == ZERO_OK) {
         fill_view(engine, tensors, &view);
         status = use(engine, path, &view, error);
     }
@@ -73,5 +74,6 @@ zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error 
 
 zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error)
 {
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_load_weights", error));
     return with_view(engine, directory, load, error);
 }

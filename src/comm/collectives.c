@@ -21,7 +21,8 @@ zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int t
 {
     error = ZR_OR_OWN_ERROR(error);
     comm->traffic.calls[ZERO_COMM_send]++;
-    zero_status status = is_other(comm, to) ? comm->ops->send(comm, data, bytes, to, error) : refuse_peer(comm, "cannot send to", to, error);
+    zero_status status =
+        is_other(comm, to) ? comm->ops->send(comm, data, bytes, to, error) : refuse_peer(comm, "cannot send to", to, error);
     return zr_comm_settle(comm, status, error);
 }
 
@@ -30,7 +31,8 @@ zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, z
     error = ZR_OR_OWN_ERROR(error);
     comm->traffic.calls[ZERO_COMM_recv]++;
     comm->traffic.bytes[ZERO_COMM_recv] += bytes;
-    zero_status status = is_other(comm, from) ? comm->ops->recv(comm, data, bytes, from, error) : refuse_peer(comm, "cannot receive from", from, error);
+    zero_status status = is_other(comm, from) ? comm->ops->recv(comm, data, bytes, from, error)
+                                              : refuse_peer(comm, "cannot receive from", from, error);
     return zr_comm_settle(comm, status, error);
 }
 
@@ -46,11 +48,13 @@ static zero_status check_small(int64_t count, zero_dtype dtype, zero_error *erro
     if (dtype != ZERO_F32 && dtype != ZERO_F64 && dtype != ZERO_I64)
         return zr_fail(error, ZERO_ERR_INTERNAL, "a small all-reduce of dtype %d: f32, f64 and i64 are possible", (int)dtype);
     if (count < 0 || count > ZR_COMM_SMALL_BYTES / (int64_t)zero_dtype_bytes(dtype))
-        return zr_fail(error, ZERO_ERR_INTERNAL, "a small all-reduce of %lld elements: at most %d bytes are small", (long long)count, ZR_COMM_SMALL_BYTES);
+        return zr_fail(error, ZERO_ERR_INTERNAL, "a small all-reduce of %lld elements: at most %d bytes are small",
+                       (long long)count, ZR_COMM_SMALL_BYTES);
     return ZERO_OK;
 }
 
-zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error)
+zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how,
+                                     zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
     comm->traffic.calls[ZERO_COMM_all_reduce]++;
@@ -80,7 +84,8 @@ zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int ro
     error = ZR_OR_OWN_ERROR(error);
     comm->traffic.calls[ZERO_COMM_broadcast]++;
     comm->traffic.bytes[ZERO_COMM_broadcast] += comm->rank == root ? 0 : bytes;
-    zero_status status = root >= 0 && root < comm->size ? broadcast(comm, data, bytes, root, error) : refuse_peer(comm, "cannot broadcast from", root, error);
+    zero_status status = root >= 0 && root < comm->size ? broadcast(comm, data, bytes, root, error)
+                                                        : refuse_peer(comm, "cannot broadcast from", root, error);
     return zr_comm_settle(comm, status, error);
 }
 

@@ -37,13 +37,15 @@ static void count_message(zero_comm *comm, zero_comm_op op, int slot, int64_t sh
     comm->traffic.bytes[op] += bytes;
 }
 
-zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots, const char *const *slot_names, zr_window *out, zero_error *error)
+zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots, const char *const *slot_names,
+                             zr_window *out, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
     *out = (zr_window){0};
     zr_window window = {.comm = comm, .kind = kind, .bytes = bytes, .slots = slots, .slot_names = slot_names};
     if (bytes < 0 || slots < 0)
-        return zr_comm_settle(comm, zr_fail(error, ZERO_ERR_INTERNAL, "a window of %lld bytes and %d slots", (long long)bytes, slots), error);
+        return zr_comm_settle(
+            comm, zr_fail(error, ZERO_ERR_INTERNAL, "a window of %lld bytes and %d slots", (long long)bytes, slots), error);
     ZERO_TRY(zr_comm_settle(comm, comm->ops->window_create(comm, &window, error), error));
     *out = window;
     return ZERO_OK;
@@ -56,7 +58,8 @@ void zr_window_destroy(zr_window *window)
     *window = (zr_window){0};
 }
 
-zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, zr_handle *out, zero_error *error)
+zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems,
+                          zero_dtype dtype, zr_handle *out, zero_error *error)
 {
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
@@ -98,10 +101,16 @@ zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error)
 static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_error *error)
 {
     const zr_comm_ops *ops = window->comm->ops;
-    zr_handle handle = {.window = window, .op = ZERO_COMM_reduce_scatter, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = ZERO_F32};
+    zr_handle handle = {.window = window,
+                        .op = ZERO_COMM_reduce_scatter,
+                        .slot = slot,
+                        .offset = offset,
+                        .shard_elems = shard_elems,
+                        .dtype = ZERO_F32};
     ZERO_TRY(check_operand(&handle, error));
     ZERO_TRY(ops->start(&handle, error));
-    ZERO_TRY(ops->reduce_scatter_wait(&handle, (float *)(window->mine + offset) + window->comm->rank * shard_elems, false, error));
+    ZERO_TRY(ops->reduce_scatter_wait(&handle, (float *)(window->mine + offset) + window->comm->rank * shard_elems, false,
+                                      error));
     handle.op = ZERO_COMM_all_gather;
     ZERO_TRY(ops->start(&handle, error));
     ZERO_TRY(ops->all_gather_wait(&handle, error));

@@ -41,7 +41,8 @@ static zero_status read_number(const reader *env, const char *name, int low, int
     char *end;
     long value = strtol(text, &end, 10);
     if (*end || value < low || value > high)
-        return zr_fail(env->error, ZERO_ERR_CONFIG, "the environment's %s is \"%.40s\"; a number from %d to %d would be right", name, text, low, high);
+        return zr_fail(env->error, ZERO_ERR_CONFIG,
+                       "the environment's %s is \"%.40s\"; a number from %d to %d would be right", name, text, low, high);
     *out = (int)value;
     return ZERO_OK;
 }
@@ -73,7 +74,9 @@ static zero_status check_agreement(const reader *env)
 {
     const char *pmix = look(env, "PMIX_RANK"), *pmi = look(env, "PMI_RANK");
     if (pmix && pmi && strcmp(pmix, pmi))
-        return zr_fail(env->error, ZERO_ERR_CONFIG, "PMIX_RANK is %.20s and PMI_RANK is %.20s: two launchers disagree about the rank of this process", pmix, pmi);
+        return zr_fail(env->error, ZERO_ERR_CONFIG,
+                       "PMIX_RANK is %.20s and PMI_RANK is %.20s: two launchers disagree about the rank of this process",
+                       pmix, pmi);
     return ZERO_OK;
 }
 
@@ -83,8 +86,9 @@ static zero_status check_nothing_half_set(const reader *env)
     for (int f = 0; f < FAMILY_SLURM; f++) {
         const char *name = first_set(env, families[f].rank);
         if (name)
-            return zr_fail(env->error, ZERO_ERR_CONFIG, "the environment's %s says that this is one of several ranks, but %s is not set",
-                           name, families[f].size[0]);
+            return zr_fail(env->error, ZERO_ERR_CONFIG,
+                           "the environment's %s says that this is one of several ranks, but %s is not set (--comm mpi asks MPI itself)", name,
+                           families[f].size[0]);
     }
     return ZERO_OK;
 }
@@ -151,7 +155,8 @@ static zero_status read_local(const reader *env, int f, zr_launch *launch)
 // Hash of what names the job; the parent process where no launcher names it.
 static uint64_t name_job(const reader *env, const char *family_name)
 {
-    static const char *const names[] = {"PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMI_JOBID", "TORCHELASTIC_RUN_ID", "MASTER_PORT"};
+    static const char *const names[] = {"PMIX_NAMESPACE", "SLURM_JOB_ID",        "SLURM_STEP_ID",
+                                        "PMI_JOBID",      "TORCHELASTIC_RUN_ID", "MASTER_PORT"};
     uint64_t job = zr_hash_text(family_name);
     bool named = false;
     for (int i = 0; i < ZR_COUNT(names); i++) {

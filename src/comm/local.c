@@ -26,7 +26,12 @@ static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int r
     if (!made)
         return NULL;
     made->local = (zr_local){.control = control, .record = &control->records[rank], .rank = rank, .memfd = memfd};
-    made->comm = (zero_comm){.ops = ops, .versions = &zr_local_versions, .rank = rank, .size = control->ranks, .timeout = timeout, .impl = &made->local};
+    made->comm = (zero_comm){.ops = ops,
+                             .versions = &zr_local_versions,
+                             .rank = rank,
+                             .size = control->ranks,
+                             .timeout = timeout,
+                             .impl = &made->local};
     return &made->comm;
 }
 
@@ -57,7 +62,8 @@ static zero_status take_record(zr_control *control, const zr_launch *launch, zer
 {
     zr_record *record = &control->records[launch->rank];
     if (control->ranks != launch->size)
-        return zr_fail(error, ZERO_ERR_CONFIG, "the environment says %d ranks, but their shared memory was made for %d", launch->size, control->ranks);
+        return zr_fail(error, ZERO_ERR_CONFIG, "the environment says %d ranks, but their shared memory was made for %d",
+                       launch->size, control->ranks);
     if (atomic_load(&record->state) != ZR_RANK_ABSENT)
         return zr_fail(error, ZERO_ERR_USAGE, "rank %d has opened its communicator before: a job has one a rank", launch->rank);
     record->process = zr_process_self();
@@ -72,7 +78,8 @@ static zero_status adopt(const zr_launch *launch, int *memfd, zr_control **contr
     fcntl(launch->memfd, F_SETFD, FD_CLOEXEC);
     *memfd = fcntl(launch->memfd, F_DUPFD_CLOEXEC, 0);
     if (*memfd < 0)
-        return zr_fail_errno(error, ZERO_ERR_CONFIG, errno, "%s names descriptor %d, which this process was not handed", ZR_MEMFD_VARIABLE, launch->memfd);
+        return zr_fail_errno(error, ZERO_ERR_CONFIG, errno, "%s names descriptor %d, which this process was not handed",
+                             ZR_MEMFD_VARIABLE, launch->memfd);
     zero_status status = zr_local_control_map(*memfd, control, error);
     if (status != ZERO_OK)
         close(*memfd);
@@ -85,7 +92,8 @@ static zero_status find_control(const zr_launch *launch, double timeout, int *me
 }
 
 // Waits until all ranks have come; a rank that cannot come tells the others so.
-static zero_status join(const zr_launch *launch, double timeout, int memfd, zr_control *control, zero_comm **out, zero_error *error)
+static zero_status join(const zr_launch *launch, double timeout, int memfd, zr_control *control, zero_comm **out,
+                        zero_error *error)
 {
     ZERO_TRY(take_record(control, launch, error));
     bind_to_parent(control);
@@ -156,7 +164,8 @@ static void progress(zero_comm *comm)
 static void abort_job(zero_comm *comm, const char *message)
 {
     zr_local_failure failure = {.rank = comm->rank, .status = ZERO_ERR_PEER, .step = comm->step};
-    snprintf(failure.message, sizeof failure.message, "rank %d gave up at step %lld: %s", comm->rank, (long long)comm->step, message);
+    snprintf(failure.message, sizeof failure.message, "rank %d gave up at step %lld: %s", comm->rank, (long long)comm->step,
+             message);
     zr_local_fail(((zr_local *)comm->impl)->control, &failure);
 }
 

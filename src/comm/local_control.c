@@ -80,7 +80,8 @@ zero_status zr_local_commit(int memfd, int64_t offset, int64_t bytes, zero_error
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (uint64_t)(offset + bytes) > limit.rlim_cur)
-        return zr_fail(error, ZERO_ERR_MEMORY, "shared memory of %lld bytes is above this process's limit on file sizes (ulimit -f) of %llu bytes",
+        return zr_fail(error, ZERO_ERR_MEMORY,
+                       "shared memory of %lld bytes is above this process's limit on file sizes (ulimit -f) of %llu bytes",
                        (long long)(offset + bytes), (unsigned long long)limit.rlim_cur);
     while (bytes > 0 && fallocate(memfd, 0, offset, bytes))
         if (errno != EINTR)
@@ -116,8 +117,10 @@ zero_status zr_local_control_map(int memfd, zr_control **out, zero_error *error)
     struct stat found;
     zr_control head;
     if (fstat(memfd, &found) || pread(memfd, &head, sizeof head, 0) != (ssize_t)sizeof head || head.magic != MAGIC ||
-        head.ranks < 1 || head.ranks > ZERO_MAX_RANKS || head.bytes != zr_local_control_bytes(head.ranks) || found.st_size < head.bytes)
-        return zr_fail(error, ZERO_ERR_CONFIG, "descriptor %d is not the ranks' shared memory, or of another version of this library", memfd);
+        head.ranks < 1 || head.ranks > ZERO_MAX_RANKS || head.bytes != zr_local_control_bytes(head.ranks) ||
+        found.st_size < head.bytes)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "descriptor %d is not the ranks' shared memory, or of another version of this library", memfd);
     void *base = mmap(NULL, (size_t)head.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (base == MAP_FAILED)
         return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes of shared memory", (long long)head.bytes);

@@ -43,7 +43,8 @@ zr_local_status zr_local_host_status(const zr_local_host *host, int rank)
 {
     const zr_record *record = &host->control->records[rank];
     int state = atomic_load_explicit(&record->state, memory_order_acquire);
-    return (zr_local_status){.joined = state != ZR_RANK_ABSENT, .left = state == ZR_RANK_LEFT, .step = atomic_load(&record->step)};
+    return (zr_local_status){
+        .joined = state != ZR_RANK_ABSENT, .left = state == ZR_RANK_LEFT, .step = atomic_load(&record->step)};
 }
 
 bool zr_local_host_failure(const zr_local_host *host, zr_local_failure *out)

@@ -38,7 +38,8 @@ static zero_status run_round(zero_comm *comm, const char *doing, const void *dat
     return await_round(comm, doing, check, error);
 }
 
-zero_status zr_local_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error)
+zero_status zr_local_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how,
+                                      zero_error *error)
 {
     zr_local *local = comm->impl;
     int64_t bytes = count * (int64_t)zero_dtype_bytes(dtype);

@@ -36,7 +36,12 @@ static zero_status await_sealed(const zr_handle *handle, int rank, const char *d
 {
     zr_window *window = handle->window;
     const _Atomic uint64_t *word = &zr_slot_words_of(window, handle->slot, rank)->sealed;
-    zr_wait wait = {.word = word, .shift = CHECK_BITS, .target = handle->sequence, .peer = rank, .doing = doing, .slot = slot_name(window, handle->slot)};
+    zr_wait wait = {.word = word,
+                    .shift = CHECK_BITS,
+                    .target = handle->sequence,
+                    .peer = rank,
+                    .doing = doing,
+                    .slot = slot_name(window, handle->slot)};
     ZERO_TRY(zr_local_await(window->comm, &wait, error));
     uint64_t sealed = atomic_load_explicit(word, memory_order_relaxed);
     if (sealed >> CHECK_BITS == handle->sequence && sealed != (handle->sequence << CHECK_BITS | check_of(handle)))
@@ -86,7 +91,11 @@ zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error)
     const zr_local_window *mine = window->impl;
     for (int i = 1; i < window->comm->size; i++) {
         int r = (window->comm->rank + i) % window->comm->size;
-        zr_wait wait = {.word = &zr_slot_words_of(window, slot, r)->drained, .target = mine->sequence[slot], .peer = r, .doing = "quiesce", .slot = slot_name(window, slot)};
+        zr_wait wait = {.word = &zr_slot_words_of(window, slot, r)->drained,
+                        .target = mine->sequence[slot],
+                        .peer = r,
+                        .doing = "quiesce",
+                        .slot = slot_name(window, slot)};
         ZERO_TRY(zr_local_await(window->comm, &wait, error));
     }
     return ZERO_OK;
@@ -97,7 +106,11 @@ static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t 
     for (int i = 0; i < window->comm->size; i++) {
         int r = (window->comm->rank + i) % window->comm->size;
         const char *words = (const char *)zr_slot_words_of(window, slot, r);
-        zr_wait wait = {.word = (const _Atomic uint64_t *)(words + word), .target = version, .peer = r, .doing = doing, .slot = slot_name(window, slot)};
+        zr_wait wait = {.word = (const _Atomic uint64_t *)(words + word),
+                        .target = version,
+                        .peer = r,
+                        .doing = doing,
+                        .slot = slot_name(window, slot)};
         ZERO_TRY(zr_local_await(window->comm, &wait, error));
     }
     return ZERO_OK;

@@ -99,8 +99,12 @@ static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int culpri
     bool joined = atomic_load_explicit(&record->state, memory_order_acquire) != ZR_RANK_ABSENT;
     zr_process_look look = joined ? zr_process_look_at(&record->process) : (zr_process_look){.state = '?'};
     zr_local_failure failure = {.rank = culprit, .status = ZERO_ERR_TIMEOUT, .step = atomic_load(&record->step)};
-    snprintf(failure.message, sizeof failure.message, "rank %d (%s) made no progress for %g s; it was last seen at step %lld", culprit,
-             !joined ? "has not joined" : look.state == 'T' ? "stopped" : "alive", comm->timeout, (long long)failure.step);
+    snprintf(failure.message, sizeof failure.message,
+             "rank %d (%s) made no progress for %g s; it was last seen at step %lld", culprit,
+             !joined             ? "has not joined"
+             : look.state == 'T' ? "stopped"
+                                 : "alive",
+             comm->timeout, (long long)failure.step);
     return settle(comm, wait, &failure, error);
 }
 
@@ -156,7 +160,8 @@ static int find_culprit(const zr_control *control, int self, int peer)
 
 static uint64_t pulse_of(const zr_record *record)
 {
-    return atomic_load_explicit(&record->bell, memory_order_relaxed) + atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
+    return atomic_load_explicit(&record->bell, memory_order_relaxed) +
+           atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
 }
 
 static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patience, double slept, zero_error *error)
@@ -222,6 +227,7 @@ zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *err
 zero_status zr_local_mismatch(zero_comm *comm, const zr_wait *wait, zero_error *error)
 {
     zr_local_failure failure = {.rank = wait->peer, .status = ZERO_ERR_INTERNAL};
-    snprintf(failure.message, sizeof failure.message, "rank %d runs another operation or another size than rank %d (%s)", wait->peer, comm->rank, wait->doing);
+    snprintf(failure.message, sizeof failure.message, "rank %d runs another operation or another size than rank %d (%s)",
+             wait->peer, comm->rank, wait->doing);
     return settle(comm, wait, &failure, error);
 }

@@ -21,7 +21,8 @@ static zero_status measure(const zr_window *window, shape *out, zero_error *erro
     int ranks = window->comm->size;
     int64_t regions = window->kind == ZR_WINDOW_SHARED ? 1 : ranks;
     if (window->bytes > (INT64_MAX >> 1) / regions - (1 << 30))
-        return zr_fail(error, ZERO_ERR_MEMORY, "a window of %lld bytes on %d ranks is more than can be addressed", (long long)window->bytes, ranks);
+        return zr_fail(error, ZERO_ERR_MEMORY, "a window of %lld bytes on %d ranks is more than can be addressed",
+                       (long long)window->bytes, ranks);
     int64_t region = ZR_ROUND_UP(window->bytes, ZR_PAGE);
     out->words = ZR_ROUND_UP((int64_t)sizeof(zr_slot_words) * ZR_MAX(window->slots, 1) * ranks, ZR_PAGE);
     out->stride = window->kind == ZR_WINDOW_SHARED ? 0 : region;
@@ -34,12 +35,19 @@ static zero_status agree(zr_window *window, zero_status status, const zero_error
 {
     zero_comm *comm = window->comm;
     zr_local *local = comm->impl;
-    int64_t asked[] = {status != ZERO_OK ? comm->size - comm->rank : 0, window->bytes, -window->bytes, window->slots, -window->slots, window->kind, -(int64_t)window->kind};
+    int64_t asked[] = {status != ZERO_OK ? comm->size - comm->rank : 0,
+                       window->bytes,
+                       -window->bytes,
+                       window->slots,
+                       -window->slots,
+                       window->kind,
+                       -(int64_t)window->kind};
     snprintf(local->record->note, sizeof local->record->note, "%s", status != ZERO_OK ? own->message : "");
     ZERO_TRY(zr_local_all_reduce_small(comm, asked, ZR_COUNT(asked), ZERO_I64, ZR_MAX, error));
     for (int i = 1; i < ZR_COUNT(asked); i += 2)
         if (asked[i] != -asked[i + 1])
-            return zr_fail(error, ZERO_ERR_INTERNAL, "the ranks ask for different windows: bytes %lld to %lld, slots %lld to %lld",
+            return zr_fail(error, ZERO_ERR_INTERNAL,
+                           "the ranks ask for different windows: bytes %lld to %lld, slots %lld to %lld",
                            (long long)-asked[2], (long long)asked[1], (long long)-asked[4], (long long)asked[3]);
     if (asked[0] == 0)
         return ZERO_OK;

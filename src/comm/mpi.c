@@ -39,7 +39,8 @@ static zero_status find_place(zero_comm *comm, int expected_size, zero_error *er
     if (comm->size > ZERO_MAX_RANKS)
         return zr_fail(error, ZERO_ERR_CONFIG, "%d ranks: at most %d are possible", comm->size, ZERO_MAX_RANKS);
     if (expected_size && expected_size != comm->size)
-        return zr_fail(error, ZERO_ERR_CONFIG, "the launcher says %d ranks, MPI %d: it belongs to another MPI than the one that %s was built with",
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the launcher says %d ranks, MPI %d: it belongs to another MPI than the one that %s was built with",
                        expected_size, comm->size, ZR_MPI_MODULE);
     return ZERO_OK;
 }
@@ -130,7 +131,8 @@ static zero_status window_create(zero_comm *comm, zr_window *window, zero_error 
         return zr_fail(error, status, "rank %d: %s", comm->rank, own.message);
     if (failed) {
         zr_region_destroy(window->mine, window->bytes);
-        return zr_fail(error, ZERO_ERR_MEMORY, "rank %d could not reserve its %lld bytes", comm->size - (int)failed, (long long)window->bytes);
+        return zr_fail(error, ZERO_ERR_MEMORY, "rank %d could not reserve its %lld bytes", comm->size - (int)failed,
+                       (long long)window->bytes);
     }
     return ZERO_OK;
 }

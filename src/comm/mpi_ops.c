@@ -119,13 +119,16 @@ static zero_status check_heads(zero_comm *comm, const small_head *own, const cha
         memcpy(&head, staging_of(comm, 0, r), sizeof head);
         mpi->steps[r] = head.step;
         if (head.check != own->check)
-            return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d, %s, step %lld: rank %d runs another operation or another size", comm->rank, doing, (long long)comm->step, r);
+            return zr_fail(error, ZERO_ERR_INTERNAL,
+                           "rank %d, %s, step %lld: rank %d runs another operation or another size", comm->rank, doing,
+                           (long long)comm->step, r);
     }
     return ZERO_OK;
 }
 
 // Every rank's `bytes` of data come to lie in the staging, each behind its head.
-static zero_status exchange_small(zero_comm *comm, const void *data, int64_t bytes, uint64_t check, const char *doing, zero_error *error)
+static zero_status exchange_small(zero_comm *comm, const void *data, int64_t bytes, uint64_t check, const char *doing,
+                                  zero_error *error)
 {
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
     small_head head = {.check = check, .step = comm->step};
@@ -143,9 +146,11 @@ static zero_status exchange_small(zero_comm *comm, const void *data, int64_t byt
     return check_heads(comm, &head, doing, error);
 }
 
-zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error)
+zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how,
+                                    zero_error *error)
 {
-    int64_t size = (int64_t)zero_dtype_bytes(dtype), room = zr_staging_elems(comm->size) * (int64_t)sizeof(float) - (int64_t)sizeof(small_head);
+    int64_t size = (int64_t)zero_dtype_bytes(dtype),
+            room = zr_staging_elems(comm->size) * (int64_t)sizeof(float) - (int64_t)sizeof(small_head);
     for (int64_t first = 0; first < count; first += room / size) {
         int64_t n = ZR_MIN(room / size, count - first);
         char *part = (char *)data + first * size;

@@ -41,13 +41,15 @@ static MPI_Request *next_request(zr_mpi_batch *batch, int peer)
 zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data, int64_t bytes, int to, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
-    return zr_mpi_check(comm, MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, next_request(batch, to)), "sending", error);
+    return zr_mpi_check(comm, MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, next_request(batch, to)),
+                        "sending", error);
 }
 
 zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64_t bytes, int from, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
-    return zr_mpi_check(comm, MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, next_request(batch, from)), "receiving", error);
+    return zr_mpi_check(comm, MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, next_request(batch, from)),
+                        "receiving", error);
 }
 
 void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted)
@@ -57,7 +59,8 @@ void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted
     zr_mpi_note note;
     int arrived = 1;
     while (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mpi->notes, &arrived, &status) == MPI_SUCCESS && arrived) {
-        if (MPI_Recv(&note, (int)sizeof note, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, mpi->notes, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        if (MPI_Recv(&note, (int)sizeof note, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, mpi->notes, MPI_STATUS_IGNORE) !=
+            MPI_SUCCESS)
             return;
         mpi->steps[status.MPI_SOURCE] = note.step;
         *alive = true;
@@ -73,18 +76,22 @@ static int find_late(const zr_mpi_batch *batch)
 {
     for (int i = 0; i < batch->count; i++) {
         int complete = 0;
-        if (batch->requests[i] != MPI_REQUEST_NULL && MPI_Request_get_status(batch->requests[i], &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS && !complete)
+        if (batch->requests[i] != MPI_REQUEST_NULL &&
+            MPI_Request_get_status(batch->requests[i], &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS && !complete)
             return batch->peers[i];
     }
     return batch->peers[0];
 }
 
-static zero_status tell(zero_comm *comm, zero_status status, const char *doing, const char *slot, const char *what, zero_error *error)
+static zero_status tell(zero_comm *comm, zero_status status, const char *doing, const char *slot, const char *what,
+                        zero_error *error)
 {
-    return zr_fail(error, status, "rank %d, %s%s%s, step %lld: %s", comm->rank, doing, slot ? " of " : "", slot ? slot : "", (long long)comm->step, what);
+    return zr_fail(error, status, "rank %d, %s%s%s, step %lld: %s", comm->rank, doing, slot ? " of " : "", slot ? slot : "",
+                   (long long)comm->step, what);
 }
 
-static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patience *patience, const char *doing, const char *slot, zero_error *error)
+static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patience *patience, const char *doing,
+                               const char *slot, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     zr_mpi_note abort;
@@ -103,7 +110,8 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
         patience->stalled = 0;
     if (patience->stalled >= comm->timeout) {
         int late = find_late(batch);
-        snprintf(text, sizeof text, "rank %d made no progress for %g s; it was last heard of at step %lld", late, comm->timeout, (long long)mpi->steps[late]);
+        snprintf(text, sizeof text, "rank %d made no progress for %g s; it was last heard of at step %lld", late,
+                 comm->timeout, (long long)mpi->steps[late]);
         return tell(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
     }
     if (patience->waited > SLEEP_AFTER)
@@ -161,13 +169,15 @@ void zr_mpi_abort(zero_comm *comm, const char *message)
     snprintf(note.text, sizeof note.text, "rank %d gave up at step %lld: %.900s", comm->rank, (long long)comm->step, message);
     double start = zr_clock_seconds();
     int gone = 0;
-    while (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !gone && zr_clock_seconds() - start < ABORT_SECONDS)
+    while (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !gone &&
+           zr_clock_seconds() - start < ABORT_SECONDS)
         zr_sleep_seconds(SLEEP_SECONDS);
     if (!gone)
         return;
     mpi->beat = note;
     send_note(mpi, &mpi->beat, sizeof mpi->beat, mpi->beats, comm->rank, comm->size);
     gone = 0;
-    while (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !gone && zr_clock_seconds() - start < 2 * ABORT_SECONDS)
+    while (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !gone &&
+           zr_clock_seconds() - start < 2 * ABORT_SECONDS)
         zr_sleep_seconds(SLEEP_SECONDS);
 }

@@ -14,7 +14,9 @@ static double timeout_of(const zero_comm_options *options)
 static zero_status check_options(const zero_comm_options *options, zero_error *error)
 {
     if (options && options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_comm_options.struct_size is %zu; sizeof(zero_comm_options), %zu, would be right", options->struct_size, sizeof *options);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_comm_options.struct_size is %zu; sizeof(zero_comm_options), %zu, would be right",
+                       options->struct_size, sizeof *options);
     return ZERO_OK;
 }
 
@@ -31,33 +33,42 @@ zero_status zero_comm_threads(int ranks, const zero_comm_options *options, zero_
     return zr_local_threads_open(ranks, timeout_of(options), comms, error);
 }
 
-static zero_status open_mpi(const zr_launch *launch, double timeout, zero_comm **out, zero_error *error)
+// MPI knows its ranks itself; what the launcher says, where it says it well, must only not be another number.
+static zero_status open_mpi(double timeout, zero_comm **out, zero_error *error)
 {
     const zr_mpi_module *module;
+    zr_launch launch;
+    bool told = zr_launch_read_process(&launch, NULL) == ZERO_OK && launch.family;
     ZERO_TRY(zr_mpi_load(&module, error));
-    return module->open(launch->family ? launch->size : 0, timeout, out, error);
+    return module->open(told ? launch.size : 0, timeout, out, error);
+}
+
+static zero_status open_launched(bool is_local, double timeout, zero_comm **out, zero_error *error)
+{
+    zr_launch launch;
+    ZERO_TRY(zr_launch_read_process(&launch, error));
+    if (launch.size == 1)
+        return zr_self_open(out, error);
+    if (launch.local_size == launch.size)
+        return zr_local_open(&launch, timeout, out, error);
+    if (is_local)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%d of %d ranks are on this machine, as %s says: \"local\" needs all of them",
+                       launch.local_size, launch.size, launch.family);
+    return open_mpi(timeout, out, error);
 }
 
 zero_status zero_comm_open(const zero_comm_options *options, zero_comm **out, zero_error *error)
 {
     ZERO_TRY(check_options(options, error));
     const char *kind = options && options->kind ? options->kind : "auto";
-    bool is_auto = !strcmp(kind, "auto"), is_local = !strcmp(kind, "local"), is_mpi = !strcmp(kind, "mpi");
-    if (!is_auto && !is_local && !is_mpi && strcmp(kind, "self"))
-        return zr_fail(error, ZERO_ERR_USAGE, "there is no communicator \"%s\": auto, self, local and mpi are", kind);
-    zr_launch launch;
-    if (!is_auto && !is_local && !is_mpi)
+    bool is_local = !strcmp(kind, "local");
+    if (!strcmp(kind, "self"))
         return zr_self_open(out, error);
-    ZERO_TRY(zr_launch_read_process(&launch, error));
-    if (is_mpi)
-        return open_mpi(&launch, timeout_of(options), out, error);
-    if (launch.size == 1)
-        return zr_self_open(out, error);
-    if (launch.local_size == launch.size)
-        return zr_local_open(&launch, timeout_of(options), out, error);
-    if (is_local)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%d of %d ranks are on this machine, as %s says: \"local\" needs all of them", launch.local_size, launch.size, launch.family);
-    return open_mpi(&launch, timeout_of(options), out, error);
+    if (!strcmp(kind, "mpi"))
+        return open_mpi(timeout_of(options), out, error);
+    if (is_local || !strcmp(kind, "auto"))
+        return open_launched(is_local, timeout_of(options), out, error);
+    return zr_fail(error, ZERO_ERR_USAGE, "there is no communicator \"%s\": auto, self, local and mpi are", kind);
 }
 
 int zero_comm_rank(const zero_comm *comm)

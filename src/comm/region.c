@@ -16,7 +16,8 @@ zero_status zr_region_check(int64_t bytes, zero_error *error)
     char reason[128];
     int64_t available = zr_memory_available(reason, sizeof reason);
     if (bytes > available)
-        return zr_fail(error, ZERO_ERR_MEMORY, "reserving %lld bytes for communication: only %lld are left (%s)", (long long)bytes, (long long)available, reason);
+        return zr_fail(error, ZERO_ERR_MEMORY, "reserving %lld bytes for communication: only %lld are left (%s)",
+                       (long long)bytes, (long long)available, reason);
     return ZERO_OK;
 }
 

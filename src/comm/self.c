@@ -69,7 +69,8 @@ static zero_status quiesce(zr_window *window, int slot, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error)
+static zero_status all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how,
+                                    zero_error *error)
 {
     return ZERO_OK;
 }
@@ -115,12 +116,14 @@ static zero_status release(zr_window *window, int slot, uint64_t version, zero_e
     return ZERO_OK;
 }
 
-static zero_status expect(const zr_window *window, int slot, const char *what, uint64_t found, uint64_t version, zero_error *error)
+static zero_status expect(const zr_window *window, int slot, const char *what, uint64_t found, uint64_t version,
+                          zero_error *error)
 {
     if (found >= version)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_TIMEOUT, "rank 0 waits for itself: %s has %s version %llu, not %llu",
-                   window->slot_names ? window->slot_names[slot] : "a slot", what, (unsigned long long)found, (unsigned long long)version);
+                   window->slot_names ? window->slot_names[slot] : "a slot", what, (unsigned long long)found,
+                   (unsigned long long)version);
 }
 
 static zero_status await_published(zr_window *window, int slot, uint64_t version, zero_error *error)

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define BLOCK 2048           // floats
+#define BLOCK 1024           // floats
 #define PARALLEL_FROM 131072 // floats: below, waking a team costs more than it brings
 
 typedef const float *const *sources;

@@ -137,6 +137,8 @@ zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_que
 void zr_queue_close(zr_queue *queue);
 // All that this build has, for tests and doctor: NULL-terminated.
 const zr_backend *const *zr_backends(void);
+// Whether this processor has the instructions of a backend: no function of one that it lacks may be called.
+bool zr_backend_offered(const zr_backend *backend);
 
 // Whether dropout keeps element `index`: a pure function, probability 1-p, the same on every backend.
 // word = philox(key, 0, index/4).v[index%4]; kept where word >= p * 2^32.

@@ -29,6 +29,12 @@ static bool path_offered(const char *path, const zr_cpu_features *features)
     return true;
 }
 
+bool zr_backend_offered(const zr_backend *backend)
+{
+    zr_cpu_features features = zr_cpu_detect();
+    return path_offered(backend->path(), &features);
+}
+
 static zero_status backend_find(const char *name, const char *isa, const zr_backend **out, zero_error *error)
 {
     zr_cpu_features features = zr_cpu_detect();

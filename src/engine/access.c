@@ -27,11 +27,18 @@ void zero_memory_report(const zero_engine *engine, zero_memory *out)
 
 void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
 {
-    *out = engine->comm->traffic;
+    const zero_traffic *now = &engine->comm->traffic, *before = &engine->traffic_before;
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
+        out->calls[op] = now->calls[op] - before->calls[op];
+        out->bytes[op] = now->bytes[op] - before->bytes[op];
+    }
 }
 
-static zero_status find(const zero_engine *engine, const char *call, const char *name, int64_t elements, int *piece, const zr_plan_tensor **tensor, zero_error *error)
+static zero_status find(const zero_engine *engine, const char *call, const char *name, const float *buffer, int64_t elements, int *piece,
+                        const zr_plan_tensor **tensor, zero_error *error)
 {
+    if (!name || !buffer)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call, name ? "buffer" : "name");
     *piece = zr_plan_find_tensor(engine->plan, name, tensor);
     if (*piece < 0)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call, engine->plan->model->name, name);
@@ -68,7 +75,7 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
 {
     const zr_plan_tensor *tensor;
     int piece;
-    ZERO_TRY(find(engine, "zero_read_parameter", name, elements, &piece, &tensor, error));
+    ZERO_TRY(find(engine, "zero_read_parameter", name, out, elements, &piece, &tensor, error));
     return collect(engine, piece, tensor, zr_engine_parameter_shard(engine, piece), out, error);
 }
 
@@ -76,7 +83,7 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
 {
     const zr_plan_tensor *tensor;
     int piece;
-    ZERO_TRY(find(engine, "zero_read_gradient", name, elements, &piece, &tensor, error));
+    ZERO_TRY(find(engine, "zero_read_gradient", name, out, elements, &piece, &tensor, error));
     if (engine->plan->pieces[piece].grad_first < 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient", name);
     return collect(engine, piece, tensor, zr_own_shard_gradient(engine, piece), out, error);
@@ -86,7 +93,8 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
 {
     const zr_plan_tensor *tensor;
     int number;
-    ZERO_TRY(find(engine, "zero_write_parameter", name, elements, &number, &tensor, error));
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_write_parameter", error));
+    ZERO_TRY(find(engine, "zero_write_parameter", name, in, elements, &number, &tensor, error));
     const zr_piece *piece = &engine->plan->pieces[number];
     zr_span part = owned_part(piece, tensor, engine->comm->rank);
     ZERO_TRY(zr_comm_barrier(engine->comm, error));

@@ -18,7 +18,7 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int pi
     zero_engine *engine = ENGINE_OF(self, sink);
     int number = engine->plan->units[context->unit_index].pieces[piece];
     const zr_piece *owner = &engine->plan->pieces[number];
-    if (owner->grad_first < 0)
+    if (owner->grad_first < 0 || context->unit_index > owner->first_backward) // frozen, or a buffer that another unit owns
         return NULL;
     *add = context->unit_index < owner->first_backward;
     return (float *)(void *)engine->grads.mine + owner->grad_first + owner->tensors[tensor].first;

@@ -1,5 +1,6 @@
 // Making and unmaking an engine: every byte that the plan lists is reserved here, and nothing afterwards.
 #include "base/alloc.h"
+#include "base/random.h"
 #include "engine/create.h"
 #include "engine/internal.h"
 
@@ -72,14 +73,27 @@ static zero_status reserve_scratch(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
+// Of the plan and of every number that an update or a random value depends on: ranks that differ in one would drift apart.
+static zero_status hash_of_run(const zero_engine *engine, uint64_t *out, zero_error *error)
+{
+    zr_buffer text = {0};
+    zr_config_write(engine->config, &text);
+    bool failed = text.failed;
+    *out = failed ? 0 : zr_hash_bytes(text.data, text.length, engine->plan->hash ^ engine->seed);
+    zr_buffer_free(&text);
+    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare the configurations of the ranks") : ZERO_OK;
+}
+
 static zero_status compare_plans(zero_engine *engine, zero_error *error)
 {
-    int64_t low = (int64_t)(engine->plan->hash >> 1), high = low;
+    uint64_t hash;
+    ZERO_TRY(hash_of_run(engine, &hash, error));
+    int64_t low = (int64_t)(hash >> 1), high = low;
     ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &low, 1, ZERO_I64, ZR_MIN, error));
     ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &high, 1, ZERO_I64, ZR_MAX, error));
     if (low != high)
-        return zr_fail(error, ZERO_ERR_USAGE, "comparing the plans of %d ranks: they differ (rank %d has %016llx); every rank needs the same model, configuration and shape",
-                       engine->comm->size, engine->comm->rank, (unsigned long long)engine->plan->hash);
+        return zr_fail(error, ZERO_ERR_USAGE, "comparing the plans of %d ranks: they differ (rank %d has %016llx); every rank needs the same model, configuration, shape, seed and number of threads",
+                       engine->comm->size, engine->comm->rank, (unsigned long long)hash);
     return ZERO_OK;
 }
 
@@ -117,17 +131,35 @@ static zero_status prepare(zero_engine *engine, zero_error *error)
     return draw_weights(engine, error);
 }
 
+static void release_parts(zr_plan *plan, zr_config *config, zr_queue *queue)
+{
+    zr_queue_close(queue);
+    zr_config_destroy(config);
+    zr_plan_destroy(plan);
+}
+
+// Memory that only one rank lacks: the others wait for it in `prepare`. Plans that differ are found by all ranks at once.
+static zero_status end_waits(zero_comm *comm, zero_status status, const zero_error *error)
+{
+    if (status != ZERO_ERR_USAGE)
+        zero_comm_abort(comm, error && error->message[0] ? error->message : zero_status_text(status));
+    return status;
+}
+
 zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error)
 {
     zero_engine *engine = zr_alloc(sizeof *engine, error);
-    if (!engine)
-        return ZERO_ERR_MEMORY;
+    if (!engine) {
+        release_parts(parts->plan, parts->config, parts->queue);
+        return end_waits(parts->comm, ZERO_ERR_MEMORY, error);
+    }
     engine->plan = parts->plan;
     engine->config = parts->config;
     engine->queue = parts->queue;
     engine->comm = parts->comm;
     engine->logger = parts->logger;
     engine->seed = parts->seed;
+    engine->traffic_before = parts->comm->traffic;
     engine->stage = choose_stage(parts->plan);
     engine->accessor = zr_engine_accessor();
     engine->sink = zr_engine_sink();
@@ -147,7 +179,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     zero_status status = prepare(engine, error);
     if (status != ZERO_OK) {
         zero_destroy(engine);
-        return status;
+        return end_waits(parts->comm, status, error);
     }
     *out = engine;
     return ZERO_OK;
@@ -170,8 +202,6 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->at);
     zr_free(engine->reducing);
     zr_free(engine->gathering);
-    zr_queue_close(engine->queue);
-    zr_config_destroy(engine->config);
-    zr_plan_destroy(engine->plan);
+    release_parts(engine->plan, engine->config, engine->queue);
     zr_free(engine);
 }

@@ -15,6 +15,8 @@ zr_queue *zr_engine_queue(const zero_engine *engine);
 const zr_config *zr_engine_config(const zero_engine *engine);
 // The fp32 parameters of this rank's shard of a piece: (shard) elements. After writing them: zr_engine_parameters_changed.
 float *zr_engine_parameter_shard(zero_engine *engine, int piece);
+// ZERO_ERR_USAGE from zero_forward until zero_step: what a step under way needs must not change. Not collective.
+zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
 // Collective: brings replicas and readers to what the shards hold now.
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
 // The parts of a piece's elements [span) that lie in one tensor each: [first, first+count) of the piece.

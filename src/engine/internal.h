@@ -67,6 +67,7 @@ struct zero_engine {
     uint64_t version;     // of the parameters
     int next_gather;      // first visit whose gather has not been started (unmapped stage 3)
     zr_exact loss;        // of this rank's micro-batches in this step
+    zero_traffic traffic_before; // of the communicator, when this engine was made
     zero_tensors batch;   // of the micro-batch under way
     zero_context context; // what is the same for all units
 };

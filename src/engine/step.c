@@ -22,6 +22,16 @@ static zero_status check_phase(const zero_engine *engine, zr_phase phase, const 
     return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call, (long long)engine->step, before);
 }
 
+zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error)
+{
+    return check_phase(engine, ZR_READY, call, "zero_initialize or zero_step", error);
+}
+
+static zero_status missing(const char *call, const char *what, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is missing (NULL or empty)", call, what);
+}
+
 // Messages and bytes planned = messages and bytes sent, at the end of every segment.
 static zero_status check_segment(zero_engine *engine, zr_segment segment, zero_error *error)
 {
@@ -83,7 +93,9 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
 
 zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
 {
-    ZERO_TRY(check_phase(engine, ZR_READY, "zero_forward", "zero_initialize or zero_step", error));
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_forward", error));
+    if (!batch || !loss)
+        return missing("zero_forward", batch ? "loss" : "batch", error);
     if (engine->plan->settings.inference)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_forward: this engine was made for inference; zero_evaluate is its function");
     begin_micro_batch(engine, batch, loss);
@@ -147,6 +159,8 @@ static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_erro
 zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     ZERO_TRY(check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
+    if (!info)
+        return missing("zero_step", "info", error);
     *info = (zero_step_info){.step = engine->step};
     engine->phase = ZR_READY;
     if (++engine->micro_batch < engine->plan->settings.accumulation)
@@ -174,7 +188,7 @@ static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void
 
 zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)
 {
-    ZERO_TRY(check_phase(engine, ZR_READY, "inference", "zero_step", error));
+    ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
     engine->context.training = 0;
     zr_comm_hash_reset(engine->comm);
     return fail(engine, evaluate_units(engine, visit, user, error), error);
@@ -200,6 +214,9 @@ static zero_status evaluate_unit(void *user, zero_context *context, zero_error *
 zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
 {
     const zero_shape *limit = &engine->plan->shape;
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error)); // before anything that a backward under way needs is changed
+    if (!batch || batch->count < 1 || batch->at[0].dims < 1 || !loss)
+        return missing("zero_evaluate", loss ? "batch" : "loss", error);
     zero_shape shape = {.batch = batch->at[0].shape[0], .seq = limit->seq, .threads = limit->threads};
     if (limit->seq > 1 && batch->at[0].dims > 1)
         shape.seq = batch->at[0].shape[1];

@@ -1,4 +1,4 @@
-// Cutting buffers, and the scratch bytes that every backend can live with.
+// Cutting buffers, and the scratch bytes that every backend of this processor can live with.
 #include "layers/layout.h"
 
 void *zr_carve(zr_carver *carver, size_t bytes)
@@ -22,6 +22,8 @@ size_t zr_scratch_norm(int threads, const zr_norm *norm)
 {
     size_t most = 0;
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
+        if (!zr_backend_offered(*backend))
+            continue;
         zr_queue queue = queue_of(*backend, threads);
         most = ZR_MAX(most, (*backend)->rows->norm_scratch(&queue, norm));
     }
@@ -32,6 +34,8 @@ size_t zr_scratch_attention(int threads, const zr_attention *attention)
 {
     size_t most = 0;
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
+        if (!zr_backend_offered(*backend))
+            continue;
         zr_queue queue = queue_of(*backend, threads);
         most = ZR_MAX(most, (*backend)->attention->scratch(&queue, attention));
     }
@@ -42,6 +46,8 @@ size_t zr_scratch_column_sum(int threads, int64_t rows, int64_t width)
 {
     size_t most = 0;
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
+        if (!zr_backend_offered(*backend))
+            continue;
         zr_queue queue = queue_of(*backend, threads);
         most = ZR_MAX(most, (*backend)->elements->column_sum_scratch(&queue, rows, width));
     }

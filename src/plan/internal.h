@@ -5,6 +5,10 @@
 #include "base/alloc.h"
 #include "plan/plan.h"
 
+#define ZR_MOST_ELEMS ((int64_t)1 << 54)     // of a model, and
+#define ZR_MOST_BYTES ((int64_t)1 << 60)     // of activations: what lies above is refused, so that no sum overflows
+#define ZR_MOST_POSITIONS ((int64_t)1 << 32) // of a micro-batch
+
 zero_status zr_plan_pieces(zr_plan *plan, zero_error *error);      // partition.c: pieces, tensors, shards, offsets
 zero_status zr_plan_units(zr_plan *plan, zero_error *error);       // partition.c: sizes, boundaries, who reads and contributes
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error);      // schedule.c: order of acquisitions

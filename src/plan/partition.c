@@ -35,6 +35,9 @@ static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_
         tensor->number = plan->tensor_count++;
         tensor->decays = desc->kind == ZERO_TRAINABLE && (plan->settings.decay_all || tensor->desc->dims >= 2);
         piece->elems = tensor->first + tensor->count;
+        if (piece->elems > ZR_MOST_ELEMS - plan->full_elems)
+            return zr_fail(error, ZERO_ERR_USAGE, "planning %s: with tensor \"%s\" the model has more than %lld elements", plan->model->name,
+                           tensor->desc->name, (long long)ZR_MOST_ELEMS);
     }
     return ZERO_OK;
 }
@@ -112,6 +115,32 @@ static int64_t tensors_bytes(const zero_tensors *tensors)
     return bytes;
 }
 
+static bool tensor_is_usable(const zero_tensor *tensor)
+{
+    int64_t bytes = (int64_t)zero_dtype_bytes(tensor->dtype);
+    bool usable = bytes > 0 && tensor->dims >= 0 && tensor->dims <= ZERO_MAX_DIMS;
+    for (int d = 0; usable && d < tensor->dims; d++)
+        usable = tensor->shape[d] >= 0 && !__builtin_mul_overflow(bytes, tensor->shape[d], &bytes) && bytes <= ZR_MOST_BYTES / ZERO_MAX_BOUNDARY;
+    return usable;
+}
+
+// What a unit, which may be the user's own, says of itself. `total`: bytes that it and the units before it keep.
+static zero_status check_sizes(const zero_unit *unit, const zero_unit_sizes *sizes, int64_t *total, zero_error *error)
+{
+    if (sizes->out.count < 0 || sizes->out.count > ZERO_MAX_BOUNDARY || sizes->product_count < 0 || sizes->product_count > ZERO_MAX_PRODUCTS)
+        return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": %d tensors in its boundary (at most %d) and %d products (at most %d)", unit->name,
+                       sizes->out.count, ZERO_MAX_BOUNDARY, sizes->product_count, ZERO_MAX_PRODUCTS);
+    for (int i = 0; i < sizes->out.count; i++)
+        if (!tensor_is_usable(&sizes->out.at[i]))
+            return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": tensor %d of its boundary has no usable type and shape", unit->name, i);
+    if (sizes->saved_bytes > (size_t)ZR_MOST_BYTES || sizes->workspace_bytes > (size_t)ZR_MOST_BYTES)
+        return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": it asks for more memory than can be addressed", unit->name);
+    *total += (int64_t)sizes->saved_bytes + tensors_bytes(&sizes->out);
+    if (*total > ZR_MOST_BYTES)
+        return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": with it the activations take more memory than can be addressed", unit->name);
+    return ZERO_OK;
+}
+
 // Training keeps every unit's saved buffer and boundary; inference one saved buffer and two boundaries in turn.
 static void place_activations(zr_plan *plan)
 {
@@ -146,6 +175,7 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         return ZERO_ERR_MEMORY;
     zero_tensors none = {0};
     const zero_tensors *in = &none;
+    int64_t total = 0;
     for (int u = 0; u < model->unit_count; u++) {
         const zero_unit *unit = &model->units[u];
         zr_unit_plan *out = &plan->units[u];
@@ -153,6 +183,7 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         if (status != ZERO_OK)
             return zr_fail(error, status, "planning unit \"%s\" for micro-batch %lld x %lld: the unit refuses this shape", unit->name,
                            (long long)plan->shape.batch, (long long)plan->shape.seq);
+        ZERO_TRY(check_sizes(unit, &out->sizes, &total, error));
         list_unit_pieces(plan, u);
         note_contributions(plan, u);
         out->fused = u == model->unit_count - 1 && unit->ops->forward_backward && !plan->settings.inference;

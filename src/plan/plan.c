@@ -1,6 +1,7 @@
 // zr_plan_create: runs the passes; each is a pure function of what came before.
 #include "model/unit.h"
 #include "base/message.h"
+#include "base/random.h"
 #include "plan/internal.h"
 
 #include <string.h>
@@ -23,8 +24,12 @@ static uint64_t plan_hash(const zr_plan *plan)
     int64_t settings[] = {s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
     for (int i = 0; i < ZR_COUNT(settings); i++)
         hash = mix(hash, settings[i]);
-    for (int p = 0; p < plan->piece_count; p++)
-        hash = mix(mix(mix(hash, plan->pieces[p].shard), plan->pieces[p].grad_first), plan->pieces[p].kind);
+    for (int p = 0; p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        hash = mix(mix(mix(hash, piece->shard), piece->grad_first), piece->kind);
+        for (int t = 0; t < piece->tensor_count; t++)
+            hash = mix(mix(hash, piece->tensors[t].count), (int64_t)zr_hash_text(piece->tensors[t].desc->name));
+    }
     for (int i = 0; i < ZR_SEGMENT_COUNT; i++)
         hash = mix(mix(hash, (int64_t)plan->segments[i].hash), plan->segments[i].messages);
     return hash;
@@ -35,6 +40,9 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, con
     ZERO_TRY(zr_model_check(model, error));
     if (shape->batch < 1 || shape->seq < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld must be at least 1 x 1", model->name, (long long)shape->batch, (long long)shape->seq);
+    if (shape->batch > ZR_MOST_POSITIONS / shape->seq)
+        return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld: at most %lld positions can be addressed", model->name,
+                       (long long)shape->batch, (long long)shape->seq, (long long)ZR_MOST_POSITIONS);
     zr_plan *plan = zr_alloc(sizeof *plan, error);
     if (!plan)
         return ZERO_ERR_MEMORY;

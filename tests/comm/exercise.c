@@ -64,10 +64,12 @@ static void fold(uint64_t *digest, const void *data, int64_t bytes)
 
 static zero_status wrong(zero_comm *comm, const char *what, int64_t i, zero_error *error)
 {
-    return zr_fail(error, ZERO_ERR_DATA, "rank %d of %d: %s: element %lld is not the oracle's", comm->rank, comm->size, what, (long long)i);
+    return zr_fail(error, ZERO_ERR_DATA, "rank %d of %d: %s: element %lld is not the oracle's", comm->rank, comm->size, what,
+                   (long long)i);
 }
 
-static zero_status check_shard(zero_comm *comm, const float *got, int slot, int round, int times, const char *what, zero_error *error)
+static zero_status check_shard(zero_comm *comm, const float *got, int slot, int round, int times, const char *what,
+                               zero_error *error)
 {
     for (int64_t i = 0; i < shard_elems[slot]; i += 1 + i / 64) {
         float sum = expected_sum(comm->size, slot, round, comm->rank * shard_elems[slot] + i);
@@ -84,7 +86,8 @@ static zero_status try_reduce_scatter(zr_window *window, int slot, int round, ui
     int64_t n = shard_elems[slot];
     fill(window, slot, round);
     for (int time = 1; time <= 2; time++) {
-        ZERO_TRY(zr_comm_start(window, ZERO_COMM_reduce_scatter, slot, offset_of(slot, window->comm->size), n, ZERO_F32, &handle, error));
+        ZERO_TRY(zr_comm_start(window, ZERO_COMM_reduce_scatter, slot, offset_of(slot, window->comm->size), n, ZERO_F32,
+                               &handle, error));
         ZERO_TRY(zr_comm_reduce_scatter_wait(&handle, sum, time == 2, error));
         ZERO_TRY(check_shard(window->comm, sum, slot, round, time, "reduce_scatter", error));
     }
@@ -131,7 +134,8 @@ static zero_status try_overlapping(zr_window *window, zero_error *error)
     static _Thread_local float sums[2][777];
     for (int slot = 0; slot < 2; slot++) {
         fill(window, slot, 9);
-        ZERO_TRY(zr_comm_start(window, ZERO_COMM_reduce_scatter, slot, offset_of(slot, window->comm->size), shard_elems[slot], ZERO_F32, &handles[slot], error));
+        ZERO_TRY(zr_comm_start(window, ZERO_COMM_reduce_scatter, slot, offset_of(slot, window->comm->size),
+                               shard_elems[slot], ZERO_F32, &handles[slot], error));
     }
     for (int slot = 0; slot < 2; slot++) {
         ZERO_TRY(zr_comm_reduce_scatter_wait(&handles[slot], sums[slot], false, error));

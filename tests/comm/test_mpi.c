@@ -116,8 +116,10 @@ static char *program;
 static int run_mpi(int ranks, const char *kind, const char *scenario, const char *timeout, char *text, size_t size)
 {
     char command[1024];
-    snprintf(command, sizeof command,
-             "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" OMP_NUM_THREADS=1 timeout -k 1 40 mpirun --allow-run-as-root --oversubscribe -n %d '%s' rank %s %s %s 2>&1 </dev/null", ranks, program, kind, scenario, timeout);
+    snprintf(
+        command, sizeof command,
+        "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" OMP_NUM_THREADS=1 timeout -k 1 40 mpirun --allow-run-as-root --oversubscribe -n %d '%s' rank %s %s %s 2>&1 </dev/null",
+        ranks, program, kind, scenario, timeout);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     size_t length = 0, got;
@@ -174,7 +176,9 @@ static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
 {
     char text[16384];
     assert_int_not_equal(run_mpi(2, "mpi", "stopped", "1", text, sizeof text), 0);
-    expect(text, "[rank 0 ends with ERR_TIMEOUT: rank 0, barrier, step 7: rank 1 made no progress for 1 s; it was last heard of at step 7]");
+    expect(
+        text,
+        "[rank 0 ends with ERR_TIMEOUT: rank 0, barrier, step 7: rank 1 made no progress for 1 s; it was last heard of at step 7]");
 }
 
 static void signs_of_life_put_off_the_deadline(void **state)

@@ -2,6 +2,7 @@
 // each rank ends when one of them is killed, stopped, gives up or leaves.
 #define _GNU_SOURCE
 #include "exercise.h"
+#include "scenarios.h"
 
 #include "base/clock.h"
 #include "comm/local.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,148 +24,6 @@
 // clang-format on
 
 #define MAX_RANKS 8
-
-// ---- the child: one scenario, its outcome as one line on standard output ----
-
-static zero_status run_exercise(zero_comm *comm, zero_error *error)
-{
-    uint64_t digest;
-    ZERO_TRY(exercise(comm, &digest, error));
-    printf("digest %016llx as %s", (unsigned long long)digest, zero_comm_name(comm));
-    return ZERO_OK;
-}
-
-static zero_status step_for_ever(zero_comm *comm, zero_error *error)
-{
-    for (int64_t step = 1; step < 1000000; step++) {
-        zr_comm_progress(comm, step);
-        if (step == 41 && comm->rank == 1)
-            return ZERO_OK;
-        ZERO_TRY(zr_comm_barrier(comm, error));
-    }
-    return ZERO_OK;
-}
-
-static zero_status be_killed(zero_comm *comm, zero_error *error)
-{
-    ZERO_TRY(step_for_ever(comm, error));
-    raise(SIGKILL);
-    return ZERO_OK;
-}
-
-static zero_status be_stopped(zero_comm *comm, zero_error *error)
-{
-    ZERO_TRY(step_for_ever(comm, error));
-    raise(SIGSTOP);
-    return ZERO_OK;
-}
-
-static zero_status just_exit(zero_comm *comm, zero_error *error)
-{
-    ZERO_TRY(step_for_ever(comm, error));
-    _exit(3);
-}
-
-static zero_status leave_early(zero_comm *comm, zero_error *error)
-{
-    return step_for_ever(comm, error);
-}
-
-static zero_status give_up(zero_comm *comm, zero_error *error)
-{
-    ZERO_TRY(step_for_ever(comm, error));
-    return zr_fail(error, ZERO_ERR_DATA, "token file is truncated");
-}
-
-// Rank 1 works without a sign of life for less than the timeout while the whole job is stopped for longer.
-static zero_status be_paused(zero_comm *comm, zero_error *error)
-{
-    printf("ready ");
-    fflush(stdout);
-    if (comm->rank == 1)
-        zr_sleep_seconds(0.3);
-    ZERO_TRY(zr_comm_barrier(comm, error));
-    char byte;
-    if (comm->rank == 0 && read(STDIN_FILENO, &byte, 1) == 1) // until the parent has continued all
-        zr_comm_progress(comm, 1);
-    return zr_comm_barrier(comm, error);
-}
-
-static zero_status meet_a_limit(zero_comm *comm, zero_error *error)
-{
-    zr_window window;
-    if (comm->rank == 1) {
-        struct rlimit limit = {.rlim_cur = 16 << 20, .rlim_max = 16 << 20};
-        setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    zero_status status = zr_window_create(comm, ZR_WINDOW_SHARED, 64 << 20, 1, NULL, &window, error);
-    zr_window_destroy(&window);
-    return status;
-}
-
-static zero_status open_twice(zero_comm *comm, zero_error *error)
-{
-    zero_comm *again;
-    return zero_comm_open(NULL, &again, error);
-}
-
-static zero_status make_windows(zero_comm *comm, zero_error *error)
-{
-    for (int i = 0; i < 80; i++) {
-        zr_window window;
-        ZERO_TRY(zr_window_create(comm, i % 2 ? ZR_WINDOW_SHARED : ZR_WINDOW_SYMMETRIC, 3 << 20, 2, NULL, &window, error));
-        memset(window.mine, 1, 3 << 20);
-        ZERO_TRY(zr_comm_barrier(comm, error));
-        zr_window_destroy(&window);
-    }
-    return ZERO_OK;
-}
-
-// As long as the test lets it.
-static zero_status linger(zero_comm *comm, zero_error *error)
-{
-    char byte;
-    return comm->rank == 0 ? zr_comm_recv(comm, &byte, 1, 1, error) : (zr_sleep_seconds(30), ZERO_OK);
-}
-
-static const struct { const char *name; zero_status (*run)(zero_comm *comm, zero_error *error); } scenarios[] = {
-    {.name = "exercise", .run = run_exercise},
-    {.name = "killed", .run = be_killed},
-    {.name = "stopped", .run = be_stopped},
-    {.name = "exit", .run = just_exit},
-    {.name = "leave", .run = leave_early},
-    {.name = "give up", .run = give_up},
-    {.name = "paused", .run = be_paused},
-    {.name = "limit", .run = meet_a_limit},
-    {.name = "twice", .run = open_twice},
-    {.name = "windows", .run = make_windows},
-    {.name = "linger", .run = linger},
-    {.name = "refuse", .run = run_exercise},
-};
-
-static int run_child(const char *scenario, const char *timeout)
-{
-    zero_error error = {0};
-    zero_comm *comm;
-    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = atof(timeout)};
-    if (!strcmp(scenario, "refuse") && !strcmp(getenv("RANK"), "1"))
-        return 78; // before it has opened anything
-    zero_status status = zero_comm_open(&options, &comm, &error);
-    if (status != ZERO_OK) {
-        printf("%s opening: %s", zero_status_name(status), error.message);
-        return 1;
-    }
-    for (int i = 0; i < ZR_COUNT(scenarios); i++)
-        if (!strcmp(scenarios[i].name, scenario))
-            status = scenarios[i].run(comm, &error);
-    printf("%s%s%s", zero_status_name(status), status ? ": " : "", status ? error.message : "");
-    if (status != ZERO_OK)
-        zero_comm_abort(comm, error.message);
-    zero_comm_destroy(comm);
-    return status ? 65 : 0;
-}
-
-// ---- the parent ----
 
 typedef struct child {
     pid_t pid;
@@ -189,7 +47,14 @@ static void start_child(job *job, int rank, char *scenario, char *timeout, int i
     child *child = &job->children[rank];
     int pipes[2];
     posix_spawn_file_actions_t actions;
-    char own[6][64], *variables[] = {own[0], own[1], own[2], own[3], own[4], own[5], getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") - strlen("ASAN_OPTIONS=") : NULL, NULL};
+    char own[6][64], *variables[] = {own[0],
+                                     own[1],
+                                     own[2],
+                                     own[3],
+                                     own[4],
+                                     own[5],
+                                     getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") - strlen("ASAN_OPTIONS=") : NULL,
+                                     NULL};
     char *arguments[] = {program, "child", scenario, timeout, NULL};
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
     snprintf(own[0], sizeof own[0], "RANK=%d", rank);
@@ -348,7 +213,9 @@ static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
     job job;
     start_job(&job, 3, true, "stopped", "1.5");
     wait_for(&job, 2);
-    expect_text(&job, 0, "ERR_TIMEOUT: rank 0, barrier, step 41: rank 1 (stopped) made no progress for 1.5 s; it was last seen at step 41");
+    expect_text(
+        &job, 0,
+        "ERR_TIMEOUT: rank 0, barrier, step 41: rank 1 (stopped) made no progress for 1.5 s; it was last seen at step 41");
     expect_text(&job, 2, "ERR_TIMEOUT: rank 2, barrier, step 41: rank 1 (stopped)");
     end_job(&job);
 }
@@ -411,7 +278,9 @@ static void a_missing_rank_is_named(void **state)
         job job;
         start_ranks(&job, 3, 1, supervised, "exercise", "1.2");
         wait_for(&job, 3);
-        expect_text(&job, 0, supervised ? "rank 1 (has not joined) made no progress for 1.2 s" : "rank 1 has not joined the 3 ranks of this machine within 1.2 s (2 are here)");
+        expect_text(&job, 0,
+                    supervised ? "rank 1 (has not joined) made no progress for 1.2 s"
+                               : "rank 1 has not joined the 3 ranks of this machine within 1.2 s (2 are here)");
         expect_text(&job, 2, "ERR_");
         end_job(&job);
     }
@@ -501,7 +370,7 @@ static void windows_give_their_pages_back(void **state)
 int main(int count, char **arguments)
 {
     if (count == 4 && !strcmp(arguments[1], "child"))
-        return run_child(arguments[2], arguments[3]);
+        return run_scenario(arguments[2], arguments[3]);
     program = arguments[0];
     if (count == 2 && !strcmp(arguments[1], "parent"))
         return run_parent();

@@ -22,7 +22,8 @@ static void expect_all_ok(const rank_result *results, int ranks)
 static void expect_message(const rank_result *result, zero_status status, const char *words)
 {
     if (result->status != status || !strstr(result->error.message, words))
-        fail_msg("expected %s with \"%s\", found %s: %s", zero_status_name(status), words, zero_status_name(result->status), result->error.message);
+        fail_msg("expected %s with \"%s\", found %s: %s", zero_status_name(status), words, zero_status_name(result->status),
+                 result->error.message);
 }
 
 static zero_status run_exercise(zero_comm *comm, void *user, zero_error *error)
@@ -229,7 +230,8 @@ static zero_status seal_different_operands(zero_comm *comm, void *user, zero_err
     zr_handle handle;
     float sum[16];
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096, 1, NULL, &window, error));
-    zero_status status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, comm->rank == 0 ? 0 : 64, 16, ZERO_F32, &handle, error);
+    zero_status status =
+        zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, comm->rank == 0 ? 0 : 64, 16, ZERO_F32, &handle, error);
     status = status ? status : zr_comm_reduce_scatter_wait(&handle, sum, false, error);
     zr_window_destroy(&window);
     return status;
