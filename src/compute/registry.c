@@ -29,10 +29,19 @@ static bool path_offered(const char *path, const zr_cpu_features *features)
     return true;
 }
 
+// Asked at every layer: from what the loader found out, since CPUID itself takes microseconds under a hypervisor.
 bool zr_backend_offered(const zr_backend *backend)
 {
-    zr_cpu_features features = zr_cpu_detect();
-    return path_offered(backend->path(), &features);
+    const char *path = backend->path();
+#ifdef ZR_COMPUTE_X86
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (strcmp(path, "avx2") == 0)
+        return avx2;
+    if (strcmp(path, "avx512") == 0)
+        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
+#endif
+    return strcmp(path, "portable") == 0;
 }
 
 static zero_status backend_find(const char *name, const char *isa, const zr_backend **out, zero_error *error)

@@ -37,9 +37,9 @@ void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
 static zero_status find(const zero_engine *engine, const char *call, const char *name, const float *buffer, int64_t elements, int *piece,
                         const zr_plan_tensor **tensor, zero_error *error)
 {
+    *piece = name && buffer ? zr_plan_find_tensor(engine->plan, name, tensor) : -1;
     if (!name || !buffer)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call, name ? "buffer" : "name");
-    *piece = zr_plan_find_tensor(engine->plan, name, tensor);
     if (*piece < 0)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call, engine->plan->model->name, name);
     if (elements != (*tensor)->count)

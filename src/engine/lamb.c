@@ -7,7 +7,7 @@
 typedef struct lamb {
     zero_engine *engine;
     zr_update update;
-    float weight_decay;
+    double weight_decay;
     zr_span range;
     int piece;
     zr_exact *parameter_squares, *direction_squares; // (tensor_count) each

@@ -17,7 +17,7 @@ typedef struct pass {
     zero_engine *engine;
     zr_update update;
     zr_span range;
-    float weight_decay;
+    double weight_decay;
     float *parameter, *state[2];
     const float *gradient;
 } pass;
@@ -79,13 +79,13 @@ static zr_update describe_update(const zero_engine *engine, double lr, float gra
     double t = (double)(engine->updates + 1);
     return (zr_update){
         .kind = kinds[spec->kind],
-        .lr = (float)lr,
-        .beta1 = (float)betas[0],
-        .beta2 = (float)betas[1],
-        .epsilon = (float)spec->eps,
-        .weight_decay = (float)spec->weight_decay,
-        .momentum = (float)spec->momentum,
-        .dampening = (float)spec->dampening,
+        .lr = lr,
+        .beta1 = betas[0],
+        .beta2 = betas[1],
+        .epsilon = spec->eps,
+        .weight_decay = spec->weight_decay,
+        .momentum = spec->momentum,
+        .dampening = spec->dampening,
         .nesterov = spec->nesterov,
         .first = engine->updates == 0,
         .correction1 = 1 - __builtin_pow(betas[0], t),

@@ -3,6 +3,16 @@
 . "$(dirname "$0")/lib.sh"
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0 # a sanitizer would turn the signal into an exit code
 now() { date +%s%N; }
+parent=
+trap '[ -z "$parent" ] || kill -KILL $parent 2>/dev/null; cd /; rm -rf "$WORK"' EXIT
+children_of() { # by /proc alone: a bare machine has no pgrep
+    local file line
+    for file in /proc/[0-9]*/stat; do
+        read -r line 2>/dev/null <"$file" || continue
+        set -- "$1" "${line%% *}" ${line##*) } # the parent's number; this process; state, its parent, ...
+        [ "$4" != "$1" ] || echo "$2"
+    done
+}
 ours_in_shm() { ls /dev/shm 2>/dev/null | grep -i zero; } # others may use it at the same time
 start() { # the parent's number in $parent, once step lines come
     rm -rf run
@@ -13,6 +23,8 @@ start() { # the parent's number in $parent, once step lines come
 }
 ended() { # ended CODE: the parent ended with it in two seconds of $begin, and so did its ranks
     local got=0
+    for _ in $(seq 400); do kill -0 $parent 2>/dev/null || break; sleep 0.05; done
+    kill -KILL $parent 2>/dev/null # where it still runs: 137 is told below
     wait $parent || got=$?
     local ms=$((($(now) - begin) / 1000000))
     [ $got -eq "$1" ] || fail "exit code $got, not $1: $(cat err.txt)"
@@ -23,7 +35,7 @@ ended() { # ended CODE: the parent ended with it in two seconds of $begin, and s
 
 for signal in KILL SEGV; do
     start
-    children=$(pgrep -P $parent)
+    children=$(children_of $parent)
     begin=$(now)
     kill -$signal "$(echo "$children" | tail -1)"
     ended $((128 + $(kill -l $signal)))
@@ -31,14 +43,14 @@ for signal in KILL SEGV; do
 done
 for signal in TERM INT; do
     start
-    children=$(pgrep -P $parent)
+    children=$(children_of $parent)
     begin=$(now)
     kill -$signal $parent
     ended $((128 + $(kill -l $signal)))
     [ "$(wc -l <err.txt)" -eq 1 ] || fail "message: $(cat err.txt)"
 done
 start
-children=$(pgrep -P $parent)
+children=$(children_of $parent)
 kill -KILL $parent
 { wait $parent; } 2>/dev/null
 for _ in $(seq 40); do
@@ -53,17 +65,19 @@ rm -rf run
 "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --ranks 2 --stage 3 --micro-batch 1 --steps 10000000 --timeout 1 --out run >out.txt 2>err.txt &
 parent=$!
 for _ in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done
-children=$(pgrep -P $parent)
+children=$(children_of $parent)
 begin=$(now)
 kill -STOP "$(echo "$children" | tail -1)"
 got=0
+for _ in $(seq 400); do kill -0 $parent 2>/dev/null || break; sleep 0.05; done
+kill -KILL $parent 2>/dev/null
 wait $parent || got=$?
 [ $got -eq 74 ] && [ $((($(now) - begin) / 1000000)) -lt 6000 ] && grep -q 'rank 1' err.txt || fail "a stopped rank: $got, $(cat err.txt)"
 for pid in $children; do kill -0 "$pid" 2>/dev/null && fail "rank process $pid is left"; done
 
 # One at a time in a directory.
 start
-children=$(pgrep -P $parent)
+children=$(children_of $parent)
 got=0
 timeout 60 "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --steps 1 --out run --overwrite 2>second.txt || got=$?
 [ $got -eq 64 ] && grep -q 'another run' second.txt || fail "a second run: $got, $(cat second.txt)"

@@ -29,6 +29,7 @@ static void best_path_is_chosen(void **state)
     const char *first = NULL;
     for (const zr_backend *const *b = zr_backends(); *b; b++) {
         zr_queue *queue = check_queue((*b)->name, (*b)->path(), 1);
+        assert_int_equal(zr_backend_offered(*b), queue != NULL);
         if (queue && !first && strcmp((*b)->name, "cpu") == 0)
             first = (*b)->path();
         if (queue)

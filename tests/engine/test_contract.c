@@ -1,5 +1,6 @@
 // What the public functions promise besides the bits: order of calls, non-finite gradients, evaluation, tensors in and out.
 #include "harness.h"
+#include "base/alloc.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -124,6 +125,65 @@ static void test_evaluation_changes_nothing(void **state)
     close_engine(&f);
 }
 
+// A call that comes between forward and backward is refused, and the step goes on as if it had not been made.
+static void test_refused_calls_change_nothing(void **state)
+{
+    fixture f;
+    zero_step_info plain, disturbed;
+    float zeros[8] = {0};
+    int32_t other[HARNESS_SEQ] = {0};
+    zero_tensors small = harness_tensors(1, other, other);
+    double loss;
+    open_engine(&f, NULL);
+    assert_int_equal(one_step(&f, &plain), ZERO_OK);
+    close_engine(&f);
+    open_engine(&f, NULL);
+    assert_int_equal(zero_forward(f.engine, &f.batch, &loss, &f.error), ZERO_OK);
+    assert_int_equal(zero_evaluate(f.engine, &small, &loss, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_write_parameter(f.engine, "ln_f.weight", zeros, 8, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_load_weights(f.engine, "/nowhere", &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_backward(f.engine, &f.error), ZERO_OK);
+    assert_int_equal(zero_step(f.engine, NULL, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_step(f.engine, &disturbed, &f.error), ZERO_OK);
+    assert_memory_equal(&plain, &disturbed, sizeof plain);
+    close_engine(&f);
+}
+
+static void test_missing_arguments(void **state)
+{
+    fixture f;
+    zero_tensors none = {0};
+    double loss;
+    float x[8];
+    open_engine(&f, NULL);
+    assert_int_equal(zero_forward(f.engine, NULL, &loss, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_forward(f.engine, &f.batch, NULL, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_evaluate(f.engine, &none, &loss, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_evaluate(f.engine, &f.batch, NULL, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_read_parameter(f.engine, NULL, x, 8, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_read_parameter(f.engine, "ln_f.weight", NULL, 8, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_initialize(NULL, &f.engine, &f.error), ZERO_ERR_USAGE);
+    close_engine(&f);
+}
+
+// A second engine on the same communicator starts its counts at 0.
+static void test_traffic_is_of_this_engine(void **state)
+{
+    fixture f;
+    zero_step_info info;
+    zero_traffic first, second;
+    open_engine(&f, NULL);
+    assert_int_equal(one_step(&f, &info), ZERO_OK);
+    zero_traffic_report(f.engine, &first);
+    assert_true(first.calls[ZERO_COMM_reduce_scatter] > 0);
+    zero_destroy(f.engine);
+    zero_options options = {.struct_size = sizeof options, .model = f.model, .comm = f.comm, .shape = {.batch = 2, .seq = HARNESS_SEQ}, .backend = "ref"};
+    assert_int_equal(zero_initialize(&options, &f.engine, &f.error), ZERO_OK);
+    zero_traffic_report(f.engine, &second);
+    assert_int_equal(second.calls[ZERO_COMM_reduce_scatter], 0);
+    close_engine(&f);
+}
+
 static void test_tensor_names(void **state)
 {
     fixture f;
@@ -160,7 +220,7 @@ static void test_gradient_is_derivative(void **state)
     close_engine(&f);
 }
 
-typedef struct half { zero_comm *comm; zero_model *model; zero_status status; zero_error error; } half;
+typedef struct half { zero_comm *comm; const zero_model *model; zero_status status; zero_error error; } half;
 
 static void *step_until_failure(void *argument)
 {
@@ -209,6 +269,79 @@ static void test_no_rank_is_left_behind(void **state)
     close_engine(&f);
 }
 
+enum { SAME, OTHER_RATE, OTHER_SEED, BAD_OPTIONS };
+
+typedef struct maker { half of; int what; int64_t failing; } maker; // of rank 1: what differs, which allocation fails (0: none)
+
+static void *make_engine(void *argument)
+{
+    maker *self = argument;
+    bool second = zero_comm_rank(self->of.comm) == 1;
+    zero_engine *engine = NULL;
+    zero_options options = {.struct_size = sizeof options, .model = self->of.model, .comm = self->of.comm, .shape = {.batch = 1, .seq = HARNESS_SEQ}, .backend = "ref",
+                            .config_text = "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.01}}}"};
+    if (second && self->what == OTHER_RATE)
+        options.config_text = "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.02}}}";
+    options.seed = second && self->what == OTHER_SEED;
+    options.config_path = second && self->what == BAD_OPTIONS ? "both.json" : NULL;
+    int64_t before = zr_alloc_count();
+    zr_alloc_fail_at(second ? self->failing : 0);
+    self->of.status = zero_initialize(&options, &engine, &self->of.error);
+    zr_alloc_fail_at(0);
+    self->failing = zr_alloc_count() - before;
+    zero_destroy(engine);
+    return NULL;
+}
+
+static void make_engines(const zero_model *model, int what, int64_t failing, maker out[2])
+{
+    zero_comm *comms[2];
+    pthread_t threads[2];
+    zero_error error;
+    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 100};
+    assert_int_equal(zero_comm_threads(2, &options, comms, &error), ZERO_OK);
+    for (int r = 0; r < 2; r++) {
+        out[r] = (maker){.of = {.comm = comms[r], .model = model}, .what = what, .failing = failing};
+        assert_int_equal(pthread_create(&threads[r], NULL, make_engine, &out[r]), 0);
+    }
+    for (int r = 0; r < 2; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < 2; r++)
+        zero_comm_destroy(comms[r]);
+}
+
+// Ranks that would drift apart are refused before the first step; what is wrong on one rank is told by all at once.
+static void test_ranks_must_agree(void **state)
+{
+    fixture f;
+    maker ranks[2];
+    open_engine(&f, NULL);
+    for (int what = OTHER_RATE; what <= BAD_OPTIONS; what++) {
+        make_engines(f.model, what, 0, ranks);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(ranks[r].of.status, ZERO_ERR_USAGE);
+            assert_non_null(strstr(ranks[r].of.error.message, what == BAD_OPTIONS ? "config_path" : "they differ"));
+        }
+    }
+    close_engine(&f);
+}
+
+// Whichever allocation of one rank fails, the other does not wait for the deadline.
+static void test_memory_of_one_rank(void **state)
+{
+    fixture f;
+    maker ranks[2];
+    open_engine(&f, NULL);
+    make_engines(f.model, SAME, 0, ranks);
+    int64_t count = ranks[1].failing;
+    for (int64_t nth = 1; nth <= count; nth++) {
+        make_engines(f.model, SAME, nth, ranks);
+        assert_true((ranks[0].of.status == ZERO_OK) == (ranks[1].of.status == ZERO_OK));
+        assert_int_not_equal(ranks[0].of.status, ZERO_ERR_TIMEOUT);
+    }
+    close_engine(&f);
+}
+
 static void test_options(void **state)
 {
     zero_error error = {0};
@@ -223,7 +356,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_of_calls), cmocka_unit_test(test_accumulation_boundary), cmocka_unit_test(test_nonfinite_skips),
-        cmocka_unit_test(test_evaluation_changes_nothing), cmocka_unit_test(test_tensor_names),
+        cmocka_unit_test(test_evaluation_changes_nothing), cmocka_unit_test(test_refused_calls_change_nothing),
+        cmocka_unit_test(test_missing_arguments), cmocka_unit_test(test_traffic_is_of_this_engine), cmocka_unit_test(test_tensor_names),
+        cmocka_unit_test(test_ranks_must_agree), cmocka_unit_test(test_memory_of_one_rank),
         cmocka_unit_test(test_gradient_is_derivative), cmocka_unit_test(test_no_rank_is_left_behind), cmocka_unit_test(test_options)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,11 +154,48 @@ static void test_limit(void **state)
     zr_plan_destroy(plan);
 }
 
+static zero_status sizes_beyond(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+{
+    *out = *(const zero_unit_sizes *)unit->hyper;
+    return ZERO_OK;
+}
+
+static zero_status plan_of(const zero_model *model, zero_shape shape)
+{
+    zr_settings settings = {.accumulation = 1, .reduce_bucket = 1};
+    zr_machine machine = {.ranks = 1};
+    zr_plan *plan = NULL;
+    zero_status status = zr_plan_create(model, &shape, &settings, &machine, &plan, NULL);
+    zr_plan_destroy(plan);
+    return status;
+}
+
+// What cannot be counted in 64 bits, and what a unit says wrongly of itself, is refused and not wrapped or overrun.
+static void test_sizes_are_checked(void **state)
+{
+    fixture f;
+    zero_shape small = {.batch = 2, .seq = 8};
+    const zero_unit_sizes wrong[] = {{.product_count = ZERO_MAX_PRODUCTS + 1}, {.out.count = ZERO_MAX_BOUNDARY + 1}, {.saved_bytes = SIZE_MAX},
+                                     {.out = {1, {{.dims = ZERO_MAX_DIMS + 1}}}}, {.out = {1, {{.dims = 2, .shape = {INT64_MAX / 2, 3}}}}}};
+    fixture_build(&f, 3, 1000, 100);
+    assert_int_equal(plan_of(&f.model, small), ZERO_OK);
+    assert_int_equal(plan_of(&f.model, (zero_shape){.batch = (int64_t)1 << 40, .seq = (int64_t)1 << 40}), ZERO_ERR_USAGE);
+    zero_unit_ops ops = *f.units[1].ops;
+    ops.sizes = sizes_beyond;
+    f.units[1].ops = &ops;
+    for (int i = 0; i < ZR_COUNT(wrong); i++) {
+        f.units[1].hyper = &wrong[i];
+        assert_int_equal(plan_of(&f.model, small), ZERO_ERR_USAGE);
+    }
+    fixture_build(&f, 3, (int64_t)1 << 40, (int64_t)1 << 18);
+    assert_int_equal(plan_of(&f.model, small), ZERO_ERR_USAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards), cmocka_unit_test(test_windows), cmocka_unit_test(test_borrowed_piece),
         cmocka_unit_test(test_paper_bytes), cmocka_unit_test(test_volume), cmocka_unit_test(test_mapped_moves_nothing),
-        cmocka_unit_test(test_pure), cmocka_unit_test(test_limit)};
+        cmocka_unit_test(test_pure), cmocka_unit_test(test_limit), cmocka_unit_test(test_sizes_are_checked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

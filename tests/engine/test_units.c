@@ -1,0 +1,244 @@
+// Models that GPT-2 is not: frozen pieces, buffers, units without pieces or without reads in backward, borrowed pieces, a single
+// unit, fused or not. For each the stages agree bit for bit, through skipped steps and evaluations between steps.
+//
+// One kind of unit serves: y = x * p (or x + p, or x / 2) + 0.1 * buffer, times (1 + e) where it borrows e. Pieces are longer than
+// a chunk, so that ranks share them.
+#include <zero/engine.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define WIDTH 5000
+#define BATCH 2
+#define STEPS 4
+
+typedef struct kind { bool multiplies, adds, has_buffer, first, last; } kind; // neither of the first two: halves, without a piece
+
+typedef struct operands { const float *x, *p, *buffer, *e; } operands;
+
+static const kind *kind_of(const zero_unit *unit) { return unit->hyper; }
+
+static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+{
+    const kind *k = kind_of(unit);
+    *out = (zero_unit_sizes){.saved_bytes = 12, .workspace_bytes = 20, .backward_reads = k->adds ? 0 : 0xff};
+    if (!k->last)
+        out->out = (zero_tensors){1, {{.dtype = ZERO_F32, .dims = 2, .shape = {shape->batch, WIDTH}}}};
+    return ZERO_OK;
+}
+
+static operands find(const zero_context *context, const zero_tensors *in, bool backward)
+{
+    const kind *k = kind_of(context->unit);
+    bool reads = k->multiplies || (k->adds && !backward);
+    return (operands){
+        .x = k->first ? context->batch->at[0].data : in->at[0].data,
+        .p = reads ? zero_parameter(context, 0, 0) : NULL,
+        .buffer = k->has_buffer ? zero_parameter(context, 1, 0) : NULL,
+        .e = context->unit->borrowed_count ? zero_parameter(context, context->unit->piece_count, 0) : NULL,
+    };
+}
+
+static float before_borrowed(const kind *k, const operands *o, int64_t b, int i)
+{
+    float x = o->x[b * WIDTH + i];
+    float y = k->multiplies ? x * o->p[i] : k->adds ? x + (o->p ? o->p[i] : 0) : x * 0.5f;
+    return o->buffer ? y + 0.1f * o->buffer[i] : y;
+}
+
+static zero_status forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+{
+    const kind *k = kind_of(context->unit);
+    operands o = find(context, in, false);
+    double squares = 0;
+    for (int64_t b = 0; b < context->shape.batch; b++)
+        for (int i = 0; i < WIDTH; i++) {
+            float y = before_borrowed(k, &o, b, i) * (o.e ? 1 + o.e[i] : 1);
+            squares += (double)y * y;
+            if (!k->last)
+                ((float *)out->at[0].data)[b * WIDTH + i] = y;
+        }
+    if (k->last)
+        *context->loss = squares / (double)context->shape.batch / WIDTH;
+    return ZERO_OK;
+}
+
+static void put(float *gradient, int add, int i, float value)
+{
+    if (gradient)
+        gradient[i] = add ? gradient[i] + value : value;
+}
+
+static zero_status backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in)
+{
+    const kind *k = kind_of(context->unit);
+    operands o = find(context, in, true);
+    int add[3] = {0};
+    float *dp = context->unit->piece_count ? zero_gradient(context, 0, 0, &add[0]) : NULL;
+    float *next = o.buffer ? zero_gradient(context, 1, 0, &add[1]) : NULL;
+    float *de = o.e ? zero_gradient(context, context->unit->piece_count, 0, &add[2]) : NULL;
+    for (int i = 0; i < WIDTH; i++) {
+        float sums[3] = {0}, scale = o.e ? 1 + o.e[i] : 1;
+        for (int64_t b = 0; b < context->shape.batch; b++) {
+            float x = o.x[b * WIDTH + i], y = before_borrowed(k, &o, b, i);
+            float d = k->last ? context->loss_factor * 2 * y * scale / (float)context->shape.batch / WIDTH : ((float *)d_out->at[0].data)[b * WIDTH + i];
+            sums[0] += k->multiplies ? d * scale * x : d * scale;
+            sums[1] += x;
+            sums[2] += d * y;
+            if (d_in->count)
+                ((float *)d_in->at[0].data)[b * WIDTH + i] = d * scale * (k->multiplies ? o.p[i] : k->adds ? 1 : 0.5f);
+        }
+        put(dp, add[0], i, sums[0]);
+        put(next, add[1], i, sums[1]);
+        put(de, add[2], i, sums[2]);
+    }
+    return ZERO_OK;
+}
+
+static zero_status both(zero_context *context, const zero_tensors *in, const zero_tensors *d_in)
+{
+    const zero_tensors none = {0};
+    zero_status status = forward(context, in, &none);
+    return status == ZERO_OK ? backward(context, in, &none, d_in) : status;
+}
+
+static const zero_unit_ops plain = {.kind = "plain", .sizes = sizes, .forward = forward, .backward = backward};
+static const zero_unit_ops fused = {.kind = "fused", .sizes = sizes, .forward = forward, .backward = backward, .forward_backward = both};
+
+#define TENSOR(text, spread) {.name = text, .dims = 1, .shape = {WIDTH}, .init = ZERO_INIT_NORMAL, .init_value = spread, .tp_axis = -1}
+static const zero_tensor_desc tensors[] = {TENSOR("a", 1), TENSOR("b", 0.5f), TENSOR("c", 1), TENSOR("d", 1), TENSOR("d.mean", 0.1f), TENSOR("f", 1)};
+static const zero_piece_desc a = {ZERO_TRAINABLE, 1, &tensors[0]}, b = {ZERO_TRAINABLE, 1, &tensors[1]}, c = {ZERO_FROZEN, 1, &tensors[2]};
+static const zero_piece_desc d[] = {{ZERO_TRAINABLE, 1, &tensors[3]}, {ZERO_BUFFER, 1, &tensors[4]}}, f = {ZERO_TRAINABLE, 1, &tensors[5]};
+static const zero_piece_desc frozen_a = {ZERO_FROZEN, 1, &tensors[0]}, frozen_f = {ZERO_FROZEN, 1, &tensors[5]};
+static const zero_piece_ref of_first = {0, 0};
+
+static const kind first = {.multiplies = true, .first = true}, adds = {.adds = true}, halves = {0}, inner = {.multiplies = true};
+static const kind counts = {.multiplies = true, .has_buffer = true}, last = {.multiplies = true, .last = true};
+static const kind alone = {.multiplies = true, .first = true, .last = true}, bare = {.first = true, .last = true};
+
+#define UNIT(text, table, what, owned, pieces) {text, table, what, owned, pieces, 0, NULL}
+#define BORROWS(text, table, what, owned, pieces) {text, table, what, owned, pieces, 1, &of_first}
+static const zero_unit mixed_units[] = {UNIT("u0", &plain, &first, 1, &a), UNIT("u1", &plain, &adds, 1, &b), UNIT("u2", &plain, &halves, 0, NULL),
+                                        BORROWS("u3", &plain, &inner, 1, &c), UNIT("u4", &plain, &counts, 2, d), BORROWS("u5", &plain, &last, 1, &f)};
+static const zero_unit fused_units[] = {UNIT("u0", &plain, &first, 1, &a), UNIT("u4", &plain, &counts, 2, d), BORROWS("u5", &fused, &last, 1, &f)};
+static const zero_unit frozen_units[] = {UNIT("u0", &plain, &first, 1, &frozen_a), BORROWS("u1", &fused, &last, 1, &frozen_f)};
+static const zero_unit alone_unit = UNIT("u0", &plain, &alone, 1, &a), alone_fused = UNIT("u0", &fused, &alone, 1, &a);
+static const zero_unit bare_unit = UNIT("u0", &plain, &bare, 0, NULL);
+static const zero_model models[] = {{"mixed", 6, mixed_units}, {"mixed, fused", 3, fused_units}, {"frozen", 2, frozen_units},
+                                    {"alone", 1, &alone_unit}, {"alone, fused", 1, &alone_fused}, {"bare", 1, &bare_unit}};
+
+typedef struct job { zero_comm *comm; const zero_model *model; int stage, accumulation; const char *optimizer; uint64_t hash; } job;
+
+static void must(zero_status status, const zero_error *error, const job *job)
+{
+    if (status == ZERO_OK)
+        return;
+    fprintf(stderr, "%s, stage %d, rank %d: %s\n", job->model->name, job->stage, zero_comm_rank(job->comm), error->message);
+    abort();
+}
+
+static void fold(uint64_t *hash, const void *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        *hash = (*hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
+}
+
+static void one_step(job *job, zero_engine *engine, int step)
+{
+    static _Thread_local float x[BATCH * WIDTH];
+    zero_tensors batch = {1, {{x, ZERO_F32, 2, {BATCH, WIDTH}}}}, half = {1, {{x, ZERO_F32, 2, {1, WIDTH}}}};
+    zero_step_info info = {0};
+    zero_error error;
+    double loss;
+    for (int k = 0; k < job->accumulation; k++) {
+        int64_t ignored, g;
+        zero_position(engine, &ignored, &g);
+        for (int i = 0; i < BATCH * WIDTH; i++)
+            x[i] = (float)((i * 7919 + step * 131 + g * 17) % 1000) / 1000 - 0.5f;
+        if (step == 2 && g == 0)
+            x[3] = INFINITY; // this step is skipped, by all ranks
+        must(zero_forward(engine, &batch, &loss, &error), &error, job);
+        must(zero_backward(engine, &error), &error, job);
+        must(zero_step(engine, &info, &error), &error, job);
+        for (int i = 0; i < WIDTH; i++)
+            x[i] = (float)(i % 13);
+        must(zero_evaluate(engine, &half, &loss, &error), &error, job);
+    }
+    fold(&job->hash, &info.skipped, sizeof info.skipped);
+    fold(&job->hash, &loss, sizeof loss);
+    if (isfinite(info.loss))
+        fold(&job->hash, &info.loss, sizeof info.loss);
+}
+
+static void *run_rank(void *argument)
+{
+    job *self = argument;
+    char config[512];
+    static _Thread_local float values[WIDTH];
+    zero_engine *engine;
+    zero_error error;
+    snprintf(config, sizeof config,
+             "{\"gradient_accumulation_steps\": %d, \"gradient_clipping\": 0.5, \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": 9000},"
+             " \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01}}}", self->accumulation, self->stage, self->optimizer);
+    zero_options options = {.struct_size = sizeof options, .model = self->model, .comm = self->comm, .config_text = config, .shape = {.batch = BATCH, .seq = 1}, .backend = "ref"};
+    must(zero_initialize(&options, &engine, &error), &error, self);
+    for (int step = 0; step < STEPS; step++)
+        one_step(self, engine, step);
+    for (int u = 0; u < self->model->unit_count; u++)
+        for (int p = 0; p < self->model->units[u].piece_count; p++) {
+            must(zero_read_parameter(engine, self->model->units[u].pieces[p].tensors[0].name, values, WIDTH, &error), &error, self);
+            fold(&self->hash, values, sizeof values);
+        }
+    must(zero_comm_barrier(self->comm, &error), &error, self);
+    zero_destroy(engine);
+    return NULL;
+}
+
+static uint64_t run(job what, int ranks)
+{
+    zero_comm *comms[4];
+    job jobs[4];
+    pthread_t threads[4];
+    zero_error error;
+    what.hash = 14695981039346656037u;
+    must(zero_comm_threads(ranks, NULL, comms, &error), &error, &what);
+    for (int r = 0; r < ranks; r++) {
+        jobs[r] = what;
+        jobs[r].comm = comms[r];
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &jobs[r]), 0);
+    }
+    for (int r = 0; r < ranks; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < ranks; r++) {
+        zero_comm_destroy(comms[r]);
+        assert_true(jobs[r].hash == jobs[0].hash);
+    }
+    return jobs[0].hash;
+}
+
+static void test_stages_agree(void **state)
+{
+    static const char *const optimizers[] = {"AdamW", "LAMB"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int o = 0; o < 2; o++)
+            for (int ranks = 1; ranks <= 3; ranks++)
+                for (int k = 1; k <= 3; k += 2) {
+                    job job = {.model = &models[m], .accumulation = k, .optimizer = optimizers[o]};
+                    uint64_t baseline = run(job, ranks);
+                    for (job.stage = 1; job.stage <= 3; job.stage++)
+                        assert_true(run(job, ranks) == baseline);
+                }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stages_agree)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
