@@ -32,12 +32,13 @@ static bool is_own(const char *entry)
     return false;
 }
 
-static zero_status make_environment(rank_environment *out, zero_error *error)
+// crowded: ranks without cores of their own, whose OpenMP teams must not spin, unless the user says otherwise.
+static zero_status make_environment(rank_environment *out, bool crowded, zero_error *error)
 {
     size_t count = 0, kept = 0;
     while (environ[count])
         count++;
-    out->list = zr_alloc((count + VARIABLES + 1) * sizeof *out->list, error);
+    out->list = zr_alloc((count + VARIABLES + 2) * sizeof *out->list, error);
     if (!out->list)
         return ZERO_ERR_MEMORY;
     for (size_t i = 0; i < count; i++)
@@ -45,6 +46,8 @@ static zero_status make_environment(rank_environment *out, zero_error *error)
             out->list[kept++] = environ[i];
     for (int i = 0; i < VARIABLES; i++)
         out->list[kept++] = out->own[i];
+    if (crowded && !getenv("OMP_WAIT_POLICY"))
+        out->list[kept++] = "OMP_WAIT_POLICY=passive";
     return ZERO_OK;
 }
 
@@ -88,8 +91,8 @@ typedef struct placement { // (ranks) each
 static zero_status start_ranks(const zero_run_options *options, const char *path, zr_local_host *host, placement *place, zero_error *error)
 {
     rank_environment environment = {0};
-    zero_status status = make_environment(&environment, error);
     zr_run_bind(options->ranks, place->masks, place->bound);
+    zero_status status = make_environment(&environment, !place->bound[0], error);
     for (int r = 0; r < options->ranks && status == ZERO_OK; r++) {
         set_rank(&environment, r, options->ranks, host->memfd);
         zr_spawn spawn = {.path = path, .argv = options->argv, .environment = environment.list, .memfd = host->memfd,
