@@ -8,7 +8,8 @@
 //   zero_destroy(engine);
 //
 // Threading: an engine belongs to one thread. Every function here is collective (all ranks of the communicator call it, in
-// the same order) unless it says otherwise. After an error other than ZERO_ERR_USAGE only zero_destroy may be called.
+// the same order) unless it says otherwise. After an error only zero_destroy may be called, unless it was the
+// ZERO_ERR_USAGE of a call out of order or with wrong arguments.
 #ifndef ZERO_ENGINE_H
 #define ZERO_ENGINE_H
 
@@ -37,7 +38,7 @@ typedef struct zero_options {
 } zero_options;
 
 typedef struct zero_step_info {
-    int64_t step;       // updates made so far
+    int64_t step;       // steps made so far, skipped ones included
     int updated;        // 0: inside an accumulation
     double loss;        // mean over the micro-batches of the step, all ranks
     double lr;          // used by this update

@@ -8,13 +8,8 @@
 extern "C" {
 #endif
 
-typedef enum zero_event_kind {
-    ZERO_EVENT_START,  // after the plan, before the first step
-    ZERO_EVENT_STEP,
-    ZERO_EVENT_EVAL,
-    ZERO_EVENT_SAMPLE, // text
-    ZERO_EVENT_END
-} zero_event_kind;
+// START: after the plan, before the first step
+typedef enum zero_event_kind { ZERO_EVENT_START, ZERO_EVENT_STEP, ZERO_EVENT_EVAL, ZERO_EVENT_SAMPLE, ZERO_EVENT_END } zero_event_kind;
 
 typedef struct zero_event { // fields that an event does not have are 0 or NULL
     zero_event_kind kind;

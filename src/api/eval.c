@@ -64,6 +64,8 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
     zero_status status = zr_agree(comm, read_inputs(comm, options, &loaded, &dataset, error), error);
     if (status == ZERO_OK)
         status = measure(comm, options, &loaded, &dataset, out, error);
+    if (status != ZERO_OK) // where only this rank failed the others would wait
+        zero_comm_abort(comm, error ? error->message : zero_status_text(status));
     zr_dataset_free(&dataset);
     zr_loaded_free(&loaded);
     return status;

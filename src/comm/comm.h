@@ -77,6 +77,7 @@ struct zero_comm {
     const zr_version_ops *versions;
     int rank, size;
     double timeout;         // seconds without progress
+    int threads;            // OpenMP threads that sums and copies of this rank may use; 0: 1
     int64_t step;           // for messages; set by zr_comm_progress
     zero_traffic traffic;   // counted here, in comm.c, once for all implementations
     uint64_t message_hash;  // of (op, slot, shard_elems) of the operations on windows since zr_comm_hash_reset
@@ -113,6 +114,6 @@ void zr_comm_hash_reset(zero_comm *comm);
 int64_t zr_comm_staging_bytes(const zero_comm *comm);
 
 // dst[i] = (or +=) tree sum over r of src[r][i]; the order of contract 3, one rounding an addition, vectorised.
-void zr_tree_sum(float *dst, const float *const *src, int ranks, int64_t count, bool add);
+void zr_tree_sum(float *dst, const float *const *src, int ranks, int64_t count, bool add, int threads);
 
 #endif

@@ -38,7 +38,7 @@ void zr_comm_copy_streaming(void *dst, const void *src, int64_t bytes)
 }
 #endif
 
-void zr_comm_copy(void *dst, const void *src, int64_t bytes)
+void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads)
 {
     if (bytes < ZR_STREAM_FROM) {
         memcpy(dst, src, (size_t)bytes);
@@ -46,7 +46,7 @@ void zr_comm_copy(void *dst, const void *src, int64_t bytes)
     }
     int64_t pieces = (bytes + PIECE - 1) / PIECE;
 #ifdef _OPENMP
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(ZR_MAX(threads, 1))
 #endif
     for (int64_t p = 0; p < pieces; p++)
         zr_comm_copy_streaming((char *)dst + p * PIECE, (const char *)src + p * PIECE, ZR_MIN(PIECE, bytes - p * PIECE));

@@ -6,7 +6,7 @@
 
 #define ZR_STREAM_FROM (4 << 20) // bytes in all: less is better found in the cache by its reader
 
-void zr_comm_copy(void *dst, const void *src, int64_t bytes); // streams from ZR_STREAM_FROM on
+void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads); // streams from ZR_STREAM_FROM on
 void zr_comm_copy_streaming(void *dst, const void *src, int64_t bytes);
 
 #endif

@@ -66,7 +66,7 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, float *dst, bool add
         ZERO_TRY(await_sealed(handle, r, "reduce_scatter", error));
         source[r] = (const float *)(zr_local_region(handle->window, r) + handle->offset) + comm->rank * handle->shard_elems;
     }
-    zr_tree_sum(dst, source, comm->size, handle->shard_elems, add);
+    zr_tree_sum(dst, source, comm->size, handle->shard_elems, add, comm->threads);
     drain(handle);
     return ZERO_OK;
 }
@@ -80,7 +80,7 @@ zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
         int64_t at = handle->offset + r * bytes;
         ZERO_TRY(await_sealed(handle, r, "all_gather", error));
         if (window->kind == ZR_WINDOW_SYMMETRIC)
-            zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes);
+            zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes, window->comm->threads);
     }
     drain(handle);
     return ZERO_OK;

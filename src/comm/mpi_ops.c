@@ -68,7 +68,7 @@ static void sum_chunk(zr_handle *handle, int half, float *dst, int64_t first, in
     for (int r = 0; r < comm->size; r++)
         source[r] = (const float *)staging_of(comm, half, r);
     source[comm->rank] = (const float *)(handle->window->mine + handle->offset) + comm->rank * handle->shard_elems + first;
-    zr_tree_sum(dst + first, source, comm->size, count, add);
+    zr_tree_sum(dst + first, source, comm->size, count, add, comm->threads);
 }
 
 // One half of the staging fills while the other is summed.

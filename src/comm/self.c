@@ -55,7 +55,7 @@ static zero_status reduce_scatter_wait(zr_handle *handle, float *dst, bool add, 
 {
     const float *source = (const float *)(handle->window->mine + handle->offset);
     if (dst != source || add)
-        zr_tree_sum(dst, &source, 1, handle->shard_elems, add);
+        zr_tree_sum(dst, &source, 1, handle->shard_elems, add, handle->window->comm->threads);
     return ZERO_OK;
 }
 

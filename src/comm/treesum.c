@@ -92,12 +92,12 @@ static int choose_store(const float *dst, sources src, int ranks, int64_t count,
     return add ? STORE_ADDING : large ? STORE_STREAMING : STORE;
 }
 
-void zr_tree_sum(float *dst, const float *const *src, int ranks, int64_t count, bool add)
+void zr_tree_sum(float *dst, const float *const *src, int ranks, int64_t count, bool add, int threads)
 {
     int64_t blocks = (count + BLOCK - 1) / BLOCK;
     int how = choose_store(dst, src, ranks, count, add);
 #ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (count >= PARALLEL_FROM)
+#pragma omp parallel for schedule(static) num_threads(ZR_MAX(threads, 1)) if (count >= PARALLEL_FROM)
 #endif
     for (int64_t b = 0; b < blocks; b++)
         sum_and_store(dst, src, ranks, b * BLOCK, ZR_MIN(BLOCK, count - b * BLOCK), how);

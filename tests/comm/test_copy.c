@@ -18,7 +18,7 @@ static void check(int64_t to, int64_t from, int64_t bytes)
     for (int64_t i = 0; i < ROOM; i++)
         source[i] = (unsigned char)(i * 131 >> 3);
     memset(copied, 0xee, ROOM);
-    zr_comm_copy(copied + to, source + from, bytes);
+    zr_comm_copy(copied + to, source + from, bytes, 2);
     assert_memory_equal(copied + to, source + from, (size_t)bytes);
     for (int64_t i = 0; i < ROOM; i++)
         if ((i < to || i >= to + bytes) && copied[i] != 0xee)

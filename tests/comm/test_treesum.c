@@ -34,7 +34,7 @@ static void check(int ranks, int64_t count, bool add, int alias)
             column[r] = sources[r][i];
         want[i] = oracle_sum(column, ranks) + (add ? dst[i] : 0.0f);
     }
-    zr_tree_sum(dst, sources, ranks, count, add);
+    zr_tree_sum(dst, sources, ranks, count, add, 2);
     for (int64_t i = 0; i < count; i++)
         if (dst[i] != want[i])
             fail_msg("%d ranks, element %lld of %lld: %.9g, not %.9g", ranks, (long long)i, (long long)count, dst[i], want[i]);

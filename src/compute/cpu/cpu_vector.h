@@ -26,15 +26,9 @@ typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef double vd __attribute__((vector_size(4 * LANES))); // half as many lanes
 typedef float vf_loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-INLINE vf vf_load(const float *p)
-{
-    return *(const vf_loose *)p;
-}
+INLINE vf vf_load(const float *p) { return *(const vf_loose *)p; }
 
-INLINE void vf_store(float *p, vf v)
-{
-    *(vf_loose *)p = v;
-}
+INLINE void vf_store(float *p, vf v) { *(vf_loose *)p = v; }
 
 INLINE vf vf_all(float x)
 {
