@@ -3,7 +3,6 @@
 
 #include "terminal.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -60,11 +59,12 @@ static void step_name(const zero_event *event, char *out, size_t size)
 
 static void step_line(const zero_event *event)
 {
-    char name[64];
+    char name[64], change[32] = "      -";
     step_name(event, name, sizeof name);
-    printf("%s | loss %.6f (%+.4f) | lr %.2e | norm %.4f | %.1f ms | %.0f tok/s\n", name, event->loss,
-           event->step > 1 ? event->loss - event->previous_loss : (double)NAN, event->lr, event->grad_norm, event->milliseconds,
-           event->tokens_per_second);
+    if (event->step > 1)
+        snprintf(change, sizeof change, "%+.4f", event->loss - event->previous_loss);
+    printf("%s | loss %.6f (%s) | lr %.2e | norm %.4f | %.1f ms | %.0f tok/s\n", name, event->loss, change, event->lr, event->grad_norm,
+           event->milliseconds, event->tokens_per_second);
 }
 
 static void duration(double seconds, char *out, size_t size)
