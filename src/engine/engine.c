@@ -8,7 +8,7 @@ static const int64_t WORD = sizeof(float);
 
 static const zr_stage_ops *choose_stage(const zr_plan *plan)
 {
-    static const zr_stage_ops *const stages[] = {&zr_stage0, &zr_stage1, &zr_stage2, &zr_stage3_mapped};
+    static const zr_stage_ops *const stages[] = {&zr_stage0, &zr_stage12, &zr_stage12, &zr_stage3_mapped};
     if (plan->settings.stage == 3 && !plan->mapped)
         return &zr_stage3_gathered;
     return stages[plan->settings.stage];
@@ -97,23 +97,27 @@ static zero_status compare_plans(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-// Each rank draws its own shards; the values depend on seed and tensor name alone.
+typedef struct drawing {
+    const zero_engine *engine;
+    float *shard;
+    zr_span own; // elements of the piece that the shard holds
+} drawing;
+
 static void draw_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
-    zero_engine *engine = ((void **)user)[0];
-    float *shard = ((void **)user)[1];
-    zr_span own = *(zr_span *)((void **)user)[2];
-#pragma omp parallel for schedule(static) num_threads(engine->queue->threads)
+    const drawing *d = user;
+    float *out = d->shard + (first - d->own.first);
+#pragma omp parallel for schedule(static) num_threads(d->engine->queue->threads)
     for (int64_t at = 0; at < count; at += ZR_CHUNK)
-        zr_tensor_initialise(tensor->desc, engine->seed, first - tensor->first + at, ZR_MIN(ZR_CHUNK, count - at), shard + (first - own.first) + at);
+        zr_tensor_initialise(tensor->desc, d->engine->seed, first - tensor->first + at, ZR_MIN(ZR_CHUNK, count - at), out + at);
 }
 
+// Each rank draws its own shards; the values depend on seed and tensor name alone.
 static zero_status draw_weights(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count; p++) {
-        zr_span own = zr_own_shard(engine, p);
-        void *user[] = {engine, zr_engine_parameter_shard(engine, p), &own};
-        zr_for_parts(&engine->plan->pieces[p], own, draw_part, user);
+        drawing drawing = {engine, zr_engine_parameter_shard(engine, p), zr_own_shard(engine, p)};
+        zr_for_parts(&engine->plan->pieces[p], drawing.own, draw_part, &drawing);
         zr_comm_progress(engine->comm, 0);
     }
     return zr_engine_parameters_changed(engine, error);

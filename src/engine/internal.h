@@ -16,7 +16,6 @@ typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED }
 
 // What differs between stages. No other file asks which stage runs.
 typedef struct zr_stage_ops {
-    int stage;
     // Before the first read of visit v (plan->visits) in a micro-batch, and after its last: engine->at[piece] is set and cleared.
     zero_status (*params_acquire)(zero_engine *engine, int visit, int visits, zero_error *error);
     void (*params_release)(zero_engine *engine, int visit);
@@ -32,7 +31,7 @@ typedef struct zr_stage_ops {
     zero_status (*publish)(zero_engine *engine, zero_error *error);
 } zr_stage_ops;
 
-extern const zr_stage_ops zr_stage0, zr_stage1, zr_stage2, zr_stage3_mapped, zr_stage3_gathered;
+extern const zr_stage_ops zr_stage0, zr_stage12, zr_stage3_mapped, zr_stage3_gathered;
 
 #define ZR_MAX_STATES 3 // optimizer state vectors, and LAMB's direction
 

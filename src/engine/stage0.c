@@ -50,7 +50,6 @@ static zero_status nothing_to_publish(zero_engine *engine, zero_error *error)
 }
 
 const zr_stage_ops zr_stage0 = {
-    .stage = 0,
     .params_acquire = zr_params_acquire_whole,
     .params_release = zr_params_release_whole,
     .grads_sealed = zr_grads_start,

@@ -19,20 +19,7 @@ static zero_status gather_updated(zero_engine *engine, zero_error *error)
     return zr_params_gather_replicas(engine, true, error);
 }
 
-const zr_stage_ops zr_stage1 = {
-    .stage = 1,
-    .params_acquire = zr_params_acquire_whole,
-    .params_release = zr_params_release_whole,
-    .grads_sealed = zr_grads_start,
-    .boundary = shards_are_complete,
-    .update_range = zr_own_shard,
-    .update_gradient = zr_own_shard_gradient,
-    .before_update = readers_have_copied,
-    .publish = gather_updated,
-};
-
-const zr_stage_ops zr_stage2 = {
-    .stage = 2,
+const zr_stage_ops zr_stage12 = {
     .params_acquire = zr_params_acquire_whole,
     .params_release = zr_params_release_whole,
     .grads_sealed = zr_grads_start,

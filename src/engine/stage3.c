@@ -98,7 +98,6 @@ static zero_status gathered_publish(zero_engine *engine, zero_error *error)
 }
 
 const zr_stage_ops zr_stage3_mapped = {
-    .stage = 3,
     .params_acquire = mapped_acquire,
     .params_release = zr_params_release_whole,
     .grads_sealed = mapped_seal,
@@ -110,7 +109,6 @@ const zr_stage_ops zr_stage3_mapped = {
 };
 
 const zr_stage_ops zr_stage3_gathered = {
-    .stage = 3,
     .params_acquire = gathered_acquire,
     .params_release = zr_params_release_whole,
     .grads_sealed = zr_grads_start,
