@@ -86,7 +86,6 @@ typedef struct zr_plan {
     int64_t grad_elems;     // of the gradient window
     int64_t accumulator_elems; // 0: the gradient is reduced in place
     int64_t state_elems;    // of one optimizer state vector
-    int64_t reduce_ceiling; // elements sealed but not yet reduced, at most (a single larger piece excepted)
     int visit_count, forward_visits;
     zr_visit *visits;       // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
     int64_t gather_elems[2]; // unmapped stage 3: visit i is gathered into buffer i%2, one visit ahead

@@ -53,51 +53,42 @@ static void take_whole(zr_plan *plan)
     }
 }
 
-// Oldest first until what is sealed and not reduced fits under the ceiling; `all` at the end of the micro-batch.
-static void reduce_oldest(zr_plan *plan, const int *sealed, int sealed_count, int *reduced, int64_t *waiting, int unit, bool all, window *window)
+typedef struct backlog { // pieces in the order in which they are sealed
+    int *sealed;     // (sealed_count)
+    int sealed_count, reduced;
+    int64_t waiting; // elements of those not yet reduced
+} backlog;
+
+// Oldest first: those before `due`, and as many more as the ceiling asks for; all of them after the last unit.
+static void reduce_oldest(zr_plan *plan, backlog *log, int unit, int due, window *window)
 {
-    while (*reduced < sealed_count && (all || *waiting > plan->reduce_ceiling)) {
-        zr_piece *piece = &plan->pieces[sealed[*reduced]];
-        piece->reduced_after = unit;
-        *waiting -= piece->padded;
+    while (log->reduced < log->sealed_count && (unit == 0 || log->reduced < due || log->waiting > plan->settings.reduce_bucket)) {
+        int number = log->sealed[log->reduced++];
+        plan->pieces[number].reduced_after = unit;
+        log->waiting -= plan->pieces[number].padded;
         if (!zr_plan_whole_gradients(plan))
-            give_back(window, sealed[*reduced]);
-        ++*reduced;
+            give_back(window, number);
     }
 }
 
+// In slots, a unit's gradients are reduced while the next unit computes: the least memory that keeps the two overlapped. Whole
+// gradients may wait longer, up to the configured bucket.
 static void run_backward(zr_plan *plan, int *sealed, window *window)
 {
-    int sealed_count = 0, reduced = 0;
-    int64_t waiting = 0;
+    backlog log = {.sealed = sealed};
     for (int u = plan->unit_count - 1; u >= 0; u--) {
+        int before = log.sealed_count;
         for (int p = 0; p < plan->piece_count && !zr_plan_whole_gradients(plan); p++)
             if (plan->pieces[p].first_backward == u)
                 take(window, &plan->pieces[p], p);
         for (int p = 0; p < plan->piece_count; p++) {
             if (plan->pieces[p].last_backward != u)
                 continue;
-            sealed[sealed_count++] = p;
-            waiting += plan->pieces[p].padded;
+            log.sealed[log.sealed_count++] = p;
+            log.waiting += plan->pieces[p].padded;
         }
-        reduce_oldest(plan, sealed, sealed_count, &reduced, &waiting, u, u == 0, window);
+        reduce_oldest(plan, &log, u, zr_plan_whole_gradients(plan) ? 0 : before, window);
     }
-}
-
-// By default the two largest pieces: enough that one is reduced while the next is computed.
-static int64_t reduce_ceiling(const zr_plan *plan)
-{
-    int64_t largest = 0, second = 0;
-    for (int p = 0; p < plan->piece_count; p++) {
-        int64_t padded = plan->pieces[p].padded;
-        if (plan->pieces[p].first_backward < 0)
-            continue;
-        second = ZR_MAX(second, ZR_MIN(padded, largest));
-        largest = ZR_MAX(largest, padded);
-    }
-    if (zr_plan_whole_gradients(plan))
-        return plan->settings.reduce_bucket;
-    return ZR_MIN(plan->settings.reduce_bucket, largest + second);
 }
 
 static void place_accumulators(zr_plan *plan)
@@ -121,7 +112,6 @@ static void place_accumulators(zr_plan *plan)
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)
 {
     size_t count = (size_t)plan->piece_count;
-    plan->reduce_ceiling = reduce_ceiling(plan);
     int *sealed = zr_alloc(count * sizeof *sealed, error);
     window window = {.taken = zr_alloc(count * sizeof *window.taken, error)};
     zero_status status = sealed && window.taken ? ZERO_OK : ZERO_ERR_MEMORY;

@@ -63,8 +63,25 @@ static void check_windows(const zr_plan *plan)
                     assert_true(a->grad_first >= b->grad_first + b->padded || b->grad_first >= a->grad_first + a->padded);
             }
         }
-        assert_true(waiting <= plan->reduce_ceiling);
+        assert_true(waiting <= plan->settings.reduce_bucket);
     }
+}
+
+// From two ranks on each stage plans less than the one before, unless the borrowed embedding is most of the model.
+static void test_higher_stage_holds_less(void **state)
+{
+    fixture f;
+    fixture_build(&f, 12, 8000, 512);
+    for (int ranks = 2; ranks <= 8; ranks *= 2)
+        for (int k = 1; k <= 2; k++) {
+            int64_t before = INT64_MAX;
+            for (int stage = 0; stage < 4; stage++) {
+                zr_plan *plan = fixture_plan(&f, stage, ranks, k, true);
+                assert_true(zr_plan_total_bytes(plan) < before);
+                before = zr_plan_total_bytes(plan);
+                zr_plan_destroy(plan);
+            }
+        }
 }
 
 static void test_shards(void **state) { for_all(check_shards); }
@@ -194,7 +211,7 @@ static void test_sizes_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shards), cmocka_unit_test(test_windows), cmocka_unit_test(test_borrowed_piece),
+        cmocka_unit_test(test_shards), cmocka_unit_test(test_higher_stage_holds_less), cmocka_unit_test(test_windows), cmocka_unit_test(test_borrowed_piece),
         cmocka_unit_test(test_paper_bytes), cmocka_unit_test(test_volume), cmocka_unit_test(test_mapped_moves_nothing),
         cmocka_unit_test(test_pure), cmocka_unit_test(test_limit), cmocka_unit_test(test_sizes_are_checked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
