@@ -43,19 +43,37 @@ static const zero_unit_ops ops = {.kind = "dot", .sizes = sizes, .forward = forw
 static const zero_unit unit = {.name = "dot", .ops = &ops, .piece_count = 1, .pieces = &piece};
 static const zero_model model = {"dot", 1, &unit};
 
-static void run_steps(zero_engine *engine, zero_error *error)
+static void run_steps(zero_engine *engine, int steps, zero_step_info *info, zero_error *error)
 {
     float g[ELEMS];
-    for (int s = 0; s < STEPS; s++) {
-        zero_step_info info;
+    for (int s = 0; s < steps; s++) {
         double loss;
         for (int i = 0; i < ELEMS; i++)
             g[i] = (float)(sin(0.1 * (100 * s + i)) * (1 + i % 7));
         zero_tensors batch = {1, {{g, ZERO_F32, 2, {1, ELEMS}}}};
         assert_int_equal(zero_forward(engine, &batch, &loss, error), ZERO_OK);
         assert_int_equal(zero_backward(engine, error), ZERO_OK);
-        assert_int_equal(zero_step(engine, &info, error), ZERO_OK);
+        assert_int_equal(zero_step(engine, info, error), ZERO_OK);
     }
+}
+
+// p (ELEMS) after so many steps from the golden start.
+static void train(const char *config, int steps, float *p, zero_step_info *info)
+{
+    zero_error error = {0};
+    zero_comm *comm;
+    zero_engine *engine;
+    assert_int_equal(zero_comm_self(&comm, &error), ZERO_OK);
+    zero_options options = {.struct_size = sizeof options, .model = &model, .comm = comm, .config_text = config, .shape = {.batch = 1, .seq = 1}};
+    if (zero_initialize(&options, &engine, &error) != ZERO_OK)
+        fail_msg("%s: %s", config, error.message);
+    for (int i = 0; i < ELEMS; i++)
+        p[i] = (float)cos(0.37 * i);
+    assert_int_equal(zero_write_parameter(engine, "w", p, ELEMS, &error), ZERO_OK);
+    run_steps(engine, steps, info, &error);
+    assert_int_equal(zero_read_parameter(engine, "w", p, ELEMS, &error), ZERO_OK);
+    zero_destroy(engine);
+    zero_comm_destroy(comm);
 }
 
 static void test_against_pytorch(void **state)
@@ -63,29 +81,38 @@ static void test_against_pytorch(void **state)
     for (size_t c = 0; c < sizeof golden / sizeof *golden; c++) {
         char config[512];
         float p[ELEMS];
-        zero_error error = {0};
-        zero_comm *comm;
-        zero_engine *engine;
+        zero_step_info info;
         snprintf(config, sizeof config, "{\"gradient_clipping\": 0, \"optimizer\": {\"type\": \"%s\", \"params\": {%s}}}", golden[c].type, golden[c].params);
-        assert_int_equal(zero_comm_self(&comm, &error), ZERO_OK);
-        zero_options options = {.struct_size = sizeof options, .model = &model, .comm = comm, .config_text = config, .shape = {.batch = 1, .seq = 1}};
-        if (zero_initialize(&options, &engine, &error) != ZERO_OK)
-            fail_msg("%s {%s}: %s", golden[c].type, golden[c].params, error.message);
-        for (int i = 0; i < ELEMS; i++)
-            p[i] = (float)cos(0.37 * i);
-        assert_int_equal(zero_write_parameter(engine, "w", p, ELEMS, &error), ZERO_OK);
-        run_steps(engine, &error);
-        assert_int_equal(zero_read_parameter(engine, "w", p, ELEMS, &error), ZERO_OK);
+        train(config, STEPS, p, &info);
         for (int i = 0; i < ELEMS; i++)
             if (!(fabs(p[i] - golden[c].p[i]) < 5e-6))
                 fail_msg("%s {%s}, element %d: %.9g, PyTorch %.9g", golden[c].type, golden[c].params, i, p[i], golden[c].p[i]);
-        zero_destroy(engine);
-        zero_comm_destroy(comm);
+    }
+}
+
+// g *= min(1, C / (norm + 1e-6)): above the limit, below it, and switched off.
+static void test_clipping(void **state)
+{
+    static const double limits[] = {0.5, 1000, 0};
+    double norm = 0;
+    for (int i = 0; i < ELEMS; i++)
+        norm += pow((float)(sin(0.1 * i) * (1 + i % 7)), 2);
+    norm = sqrt(norm);
+    for (int c = 0; c < 3; c++) {
+        char config[256];
+        float p[ELEMS];
+        zero_step_info info;
+        snprintf(config, sizeof config, "{\"gradient_clipping\": %g, \"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.01}}}", limits[c]);
+        train(config, 1, p, &info);
+        assert_true(fabs(info.grad_norm - norm) < 1e-5 * norm);
+        double factor = limits[c] > 0 ? fmin(1, limits[c] / (norm + 1e-6)) : 1;
+        for (int i = 0; i < ELEMS; i++)
+            assert_true(fabs(p[i] - ((float)cos(0.37 * i) - 0.01 * factor * sin(0.1 * i) * (1 + i % 7))) < 1e-6);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_pytorch)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_pytorch), cmocka_unit_test(test_clipping)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
