@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "checkpoint/weights.h"
 #include "base/file.h"
+#include "model/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,14 +41,6 @@ typedef struct saving {
     int fd;          // the other ranks'
 } saving;
 
-static int64_t elements_of(const zero_tensor_desc *tensor)
-{
-    int64_t elements = 1;
-    for (int i = 0; i < tensor->dims; i++)
-        elements *= tensor->shape[i];
-    return elements;
-}
-
 static zero_status prepare(saving *save, const char *prefix, zero_error *error)
 {
     const zr_weight_view *view = save->view;
@@ -71,7 +64,7 @@ static zero_status check_coverage(const saving *save, zero_error *error)
     for (int i = 0; i < save->view->range_count; i++)
         held += save->view->ranges[i].count;
     for (int i = 0; i < save->view->tensor_count; i++)
-        needed += elements_of(save->view->tensors[i]);
+        needed += zr_tensor_desc_elements(save->view->tensors[i]);
     ZERO_TRY(zr_comm_all_reduce_small(save->comm, &held, 1, ZERO_I64, ZR_SUM, error));
     if (held != needed)
         return zr_fail(error, ZERO_ERR_INTERNAL, "writing \"%s\": the ranks hold %lld elements of a model of %lld",
@@ -132,7 +125,7 @@ static int64_t tensor_begin(const saving *save, const zero_tensor_desc *tensor)
 static zero_status write_range(const saving *save, int fd, const zr_weight_range *range, int *unsynced,
                                zero_error *error)
 {
-    assert(range->first >= 0 && range->count >= 0 && range->first <= elements_of(range->tensor) - range->count);
+    assert(range->first >= 0 && range->count >= 0 && range->first <= zr_tensor_desc_elements(range->tensor) - range->count);
     int64_t begin = tensor_begin(save, range->tensor) + range->first * (int64_t)sizeof(float);
     for (int64_t done = 0, step; done < range->count; done += step) {
         step = ZR_MIN(range->count - done, CHUNK);

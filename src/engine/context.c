@@ -1,4 +1,5 @@
 // What a unit sees: its context, boundaries, parameters and gradients.
+#include "base/dtype.h"
 #include "engine/internal.h"
 
 #include <stddef.h>
@@ -49,10 +50,7 @@ void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *sh
     *out = *shapes;
     for (int i = 0; i < out->count; i++) {
         out->at[i].data = at;
-        int64_t bytes = (int64_t)zero_dtype_bytes(out->at[i].dtype);
-        for (int d = 0; d < out->at[i].dims; d++)
-            bytes *= out->at[i].shape[d];
-        at += ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN);
+        at += ZR_ROUND_UP(zr_tensor_bytes(&out->at[i]), ZR_ACTIVATION_ALIGN);
     }
 }
 

@@ -49,7 +49,7 @@ zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error)
 }
 
 // Where there is no accumulator (one micro-batch, whole gradients), the sum replaces the own contribution: only this rank reads it.
-float *zr_grads_reduced_shard(const zero_engine *engine, int piece)
+static float *reduced_shard(const zero_engine *engine, int piece)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     if (p->accumulator_first >= 0)
@@ -60,7 +60,7 @@ float *zr_grads_reduced_shard(const zero_engine *engine, int piece)
 // The one accumulation path: this micro-batch's sum over the ranks, set or added in fp32.
 static zero_status accumulate(zero_engine *engine, int piece, zero_error *error)
 {
-    return zr_comm_reduce_scatter_wait(&engine->reducing[piece], zr_grads_reduced_shard(engine, piece), engine->micro_batch > 0, error);
+    return zr_comm_reduce_scatter_wait(&engine->reducing[piece], reduced_shard(engine, piece), engine->micro_batch > 0, error);
 }
 
 // After backward of `unit`: its pieces are sealed; then, oldest first, those are reduced that the plan says are due.
@@ -85,7 +85,7 @@ zr_span zr_own_shard(const zero_engine *engine, int piece)
 
 const float *zr_own_shard_gradient(const zero_engine *engine, int piece)
 {
-    return zr_grads_reduced_shard(engine, piece);
+    return reduced_shard(engine, piece);
 }
 
 void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_visit visit, void *user)

@@ -21,12 +21,12 @@ typedef struct zr_stage_ops {
     void (*params_release)(zero_engine *engine, int visit);
     // All contributions of this micro-batch are in: the exchange may begin.
     zero_status (*grads_sealed)(zero_engine *engine, int piece, zero_error *error);
-    // After the last micro-batch of a step: what the update reads is complete.
+    // After the last micro-batch of a step: what the update reads is complete. NULL: it is already.
     zero_status (*boundary)(zero_engine *engine, zero_error *error);
     // The part of a piece that this rank updates, and where its gradient lies.
     zr_span (*update_range)(const zero_engine *engine, int piece);
     const float *(*update_gradient)(const zero_engine *engine, int piece);
-    // Before the range is written: nobody reads the old values any more. After: others can read the new ones.
+    // Before the range is written: nobody reads the old values any more (NULL: nobody could). After: others can read the new ones.
     zero_status (*before_update)(zero_engine *engine, int piece, zero_error *error);
     zero_status (*publish)(zero_engine *engine, zero_error *error);
 } zr_stage_ops;
@@ -88,9 +88,8 @@ zero_status zr_params_gather_replicas(zero_engine *engine, bool trained_only, ze
 zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error);
 zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error); // seals: starts the reduce-scatter
 zero_status zr_grads_seal_and_reduce(zero_engine *engine, int unit, zero_error *error);
-float *zr_grads_reduced_shard(const zero_engine *engine, int piece);           // the accumulated gradient of the own shard
 zr_span zr_own_shard(const zero_engine *engine, int piece);
-const float *zr_own_shard_gradient(const zero_engine *engine, int piece);
+const float *zr_own_shard_gradient(const zero_engine *engine, int piece); // accumulated over the micro-batches so far
 bool zr_piece_trains(const zr_piece *piece);
 
 // norm.c. Sums over own shards of the squares, exactly, by tensor (sums[tensor number]) or in all.

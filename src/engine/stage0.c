@@ -18,8 +18,8 @@ static zero_status gather_gradients(zero_engine *engine, zero_error *error)
             continue;
         ZERO_TRY(zr_comm_quiesce(&engine->grads, p, error));
         float *own = whole_gradient(engine, p) + zr_own_shard(engine, p).first;
-        if (own != zr_grads_reduced_shard(engine, p))
-            memcpy(own, zr_grads_reduced_shard(engine, p), (size_t)piece->shard * sizeof *own);
+        if (own != zr_own_shard_gradient(engine, p))
+            memcpy(own, zr_own_shard_gradient(engine, p), (size_t)piece->shard * sizeof *own);
         ZERO_TRY(zr_comm_start(&engine->grads, ZERO_COMM_all_gather, p, piece->grad_first * (int64_t)sizeof(float), piece->shard, ZERO_F32,
                                &engine->gathering[p], error));
     }
@@ -39,11 +39,6 @@ static const float *gradient_of_all(const zero_engine *engine, int piece)
     return whole_gradient(engine, piece);
 }
 
-static zero_status nothing_to_wait_for(zero_engine *engine, int piece, zero_error *error)
-{
-    return ZERO_OK;
-}
-
 static zero_status nothing_to_publish(zero_engine *engine, zero_error *error)
 {
     return ZERO_OK;
@@ -56,6 +51,5 @@ const zr_stage_ops zr_stage0 = {
     .boundary = gather_gradients,
     .update_range = whole_piece,
     .update_gradient = gradient_of_all,
-    .before_update = nothing_to_wait_for,
     .publish = nothing_to_publish,
 };

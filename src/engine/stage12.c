@@ -3,11 +3,6 @@
 // plan decides (whole window, or slots that are given back once reduced).
 #include "engine/internal.h"
 
-static zero_status shards_are_complete(zero_engine *engine, zero_error *error)
-{
-    return ZERO_OK;
-}
-
 // Peers copied this shard after the last update.
 static zero_status readers_have_copied(zero_engine *engine, int piece, zero_error *error)
 {
@@ -23,7 +18,6 @@ const zr_stage_ops zr_stage12 = {
     .params_acquire = zr_params_acquire_whole,
     .params_release = zr_params_release_whole,
     .grads_sealed = zr_grads_start,
-    .boundary = shards_are_complete,
     .update_range = zr_own_shard,
     .update_gradient = zr_own_shard_gradient,
     .before_update = readers_have_copied,

@@ -81,16 +81,6 @@ static zero_status gathered_acquire(zero_engine *engine, int visit, int visits, 
     return ZERO_OK;
 }
 
-static zero_status shards_are_complete(zero_engine *engine, zero_error *error)
-{
-    return ZERO_OK;
-}
-
-static zero_status nobody_reads_shards(zero_engine *engine, int piece, zero_error *error)
-{
-    return ZERO_OK;
-}
-
 static zero_status gathered_publish(zero_engine *engine, zero_error *error)
 {
     engine->version++;
@@ -101,7 +91,6 @@ const zr_stage_ops zr_stage3_mapped = {
     .params_acquire = mapped_acquire,
     .params_release = zr_params_release_whole,
     .grads_sealed = mapped_seal,
-    .boundary = shards_are_complete,
     .update_range = zr_own_shard,
     .update_gradient = zr_own_shard_gradient,
     .before_update = mapped_before_update,
@@ -112,9 +101,7 @@ const zr_stage_ops zr_stage3_gathered = {
     .params_acquire = gathered_acquire,
     .params_release = zr_params_release_whole,
     .grads_sealed = zr_grads_start,
-    .boundary = shards_are_complete,
     .update_range = zr_own_shard,
     .update_gradient = zr_own_shard_gradient,
-    .before_update = nobody_reads_shards,
     .publish = gathered_publish,
 };

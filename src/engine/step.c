@@ -126,7 +126,7 @@ static zero_status reduce_scalars(zero_engine *engine, zero_step_info *info, zer
     const zr_plan *plan = engine->plan;
     zr_exact sums[2] = {engine->loss};
     for (int p = 0; p < plan->piece_count; p++)
-        if (zr_piece_trains(&plan->pieces[p]) && plan->pieces[p].kind == ZERO_TRAINABLE)
+        if (plan->pieces[p].kind == ZERO_TRAINABLE)
             zr_norm_add_squares(engine, p, zr_own_shard_gradient(engine, p), &sums[1], false);
     ZERO_TRY(zr_norm_all_reduce(engine, sums, 2, error));
     info->loss = zr_exact_value(&sums[0]) / (double)(plan->settings.accumulation * plan->ranks);
@@ -142,7 +142,8 @@ static float clip_factor(const zero_engine *engine, double norm)
 
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
-    ZERO_TRY(engine->stage->boundary(engine, error));
+    if (engine->stage->boundary)
+        ZERO_TRY(engine->stage->boundary(engine, error));
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_BOUNDARY, error));
     ZERO_TRY(reduce_scalars(engine, info, error));
     info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);

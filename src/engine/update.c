@@ -101,7 +101,8 @@ zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_
     for (int p = 0; p < plan->piece_count; p++) {
         if (!zr_piece_trains(&plan->pieces[p]))
             continue;
-        ZERO_TRY(engine->stage->before_update(engine, p, error));
+        if (engine->stage->before_update)
+            ZERO_TRY(engine->stage->before_update(engine, p, error));
         if (plan->pieces[p].kind == ZERO_BUFFER)
             assign_mean(engine, p);
         else if (!plan->settings.per_tensor_norms)

@@ -1,4 +1,5 @@
 // Pieces, shards and units (contract 1): who owns what, and where it lies.
+#include "base/dtype.h"
 #include "model/unit.h"
 #include "plan/internal.h"
 
@@ -106,12 +107,8 @@ static void note_contributions(zr_plan *plan, int u)
 static int64_t tensors_bytes(const zero_tensors *tensors)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < tensors->count; i++) {
-        int64_t elements = 1;
-        for (int d = 0; d < tensors->at[i].dims; d++)
-            elements *= tensors->at[i].shape[d];
-        bytes += ZR_ROUND_UP(elements * (int64_t)zero_dtype_bytes(tensors->at[i].dtype), ZR_ACTIVATION_ALIGN);
-    }
+    for (int i = 0; i < tensors->count; i++)
+        bytes += ZR_ROUND_UP((int64_t)zr_tensor_bytes(&tensors->at[i]), ZR_ACTIVATION_ALIGN);
     return bytes;
 }
 
