@@ -48,7 +48,7 @@ static void report(const char *name, int bytes, double seconds)
 {
     char size[32];
     snprintf(size, sizeof size, bytes >= 1 << 20 ? "%d MiB" : "%d KiB", bytes >= 1 << 20 ? bytes >> 20 : bytes >> 10);
-    printf("%-16s %8s  %10.2f us  %8.2f GB/s\n", name, size, seconds * 1e6, (double)bytes / seconds * 1e-9);
+    printf("%-19s %8s  %10.2f us  %8.2f GB/s\n", name, size, seconds * 1e6, (double)bytes / seconds * 1e-9);
     fflush(stdout);
 }
 

@@ -12,11 +12,11 @@
 #define INT64_SAFE 9007199254740992.0 // 2^53: what a double still counts exactly
 
 const cli_option cli_options[CLI_OPTIONS] = {
-    [OPT_NEW] = {.name = "--new", .argument = "SPEC", .kind = CLI_TEXT, .commands = TRAIN | PLAN,
+    [OPT_NEW] = {.name = "--new", .argument = "SPEC", .kind = CLI_TEXT, .commands = TRAIN | PLAN | BENCH,
         .help = "new random weights: gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a preset with fields, "
                 "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P]"},
-    [OPT_MODEL] = {.name = "--model", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | PLAN,
-        .help = "a model directory in Hugging Face's layout"},
+    [OPT_MODEL] = {.name = "--model", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | PLAN | BENCH,
+        .help = "a model directory in Hugging Face's layout; bench: the same as --new"},
     [OPT_PARAMS] = {.name = "--params", .argument = "X", .kind = CLI_COUNT, .commands = PLAN, .least = 1, .most = 1e15,
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas"},
     [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL,
@@ -39,13 +39,16 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard = "60", .help = "a rank without progress for longer ends the run"},
     [OPT_BACKEND] = {.name = "--backend", .argument = "NAME", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE, .choices = "cpu|ref",
         .standard = "cpu", .help = "cpu, or ref: the same arithmetic in plain C, slow"},
-    [OPT_STAGE] = {.name = "--stage", .argument = "0..3", .kind = CLI_INTEGER, .commands = TRAIN | PLAN, .least = 0, .most = 3,
+    [OPT_DTYPE] = {.name = "--dtype", .argument = "TYPE", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE | PLAN | BENCH,
+        .choices = "fp32|bf16|fp16|auto", .standard_text = "the configuration's, or fp32",
+        .help = "precision: bf16 and fp16 keep fp32 master weights; auto: bf16 where the processor multiplies it, else fp32"},
+    [OPT_STAGE] = {.name = "--stage", .argument = "0..3", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH, .least = 0, .most = 3,
         .standard_text = "the configuration's", .help = "what is divided among ranks: 1 optimizer, 2 and gradients, 3 and parameters"},
-    [OPT_MICRO_BATCH] = {.name = "--micro-batch", .argument = "B", .kind = CLI_INTEGER, .commands = TRAIN | PLAN, .least = 1, .most = 1048576,
+    [OPT_MICRO_BATCH] = {.name = "--micro-batch", .argument = "B", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH, .least = 1, .most = 1048576,
         .standard_text = "by the model's size", .help = "samples a rank computes at once"},
-    [OPT_ACCUMULATION] = {.name = "--accumulation", .argument = "K", .kind = CLI_INTEGER, .commands = TRAIN | PLAN, .least = 1, .most = 1048576,
+    [OPT_ACCUMULATION] = {.name = "--accumulation", .argument = "K", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH, .least = 1, .most = 1048576,
         .standard_text = "1", .help = "micro-batches a rank and step"},
-    [OPT_SEQ] = {.name = "--seq", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | PLAN, .least = 1, .most = 1048576,
+    [OPT_SEQ] = {.name = "--seq", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | PLAN | BENCH, .least = 1, .most = 1048576,
         .standard_text = "the model's context", .help = "tokens of a window"},
     [OPT_STEPS] = {.name = "--steps", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 1, .most = 1e12,
         .standard_text = "a few passes over the text", .help = "updates to make"},
@@ -59,6 +62,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard_text = "ten times a run", .help = "steps between evaluations; 0: never"},
     [OPT_SAMPLE_EVERY] = {.name = "--sample-every", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 0, .most = 1e12,
         .standard = "0", .help = "steps between samples of text; 0: never"},
+    [OPT_PROFILE] = {.name = "--profile", .argument = "FILE", .kind = CLI_TEXT, .commands = TRAIN,
+        .help = "where the time of steps 3 to 5 goes, on every rank: a trace for ui.perfetto.dev or chrome://tracing"},
     [OPT_DRY_RUN] = {.name = "--dry-run", .kind = CLI_FLAG, .commands = TRAIN, .help = "configuration, plan and one step; nothing is kept"},
     [OPT_STRICT] = {.name = "--strict", .kind = CLI_FLAG, .commands = TRAIN, .help = "a flag that contradicts the file is an error"},
     [OPT_QUIET] = {.name = "--quiet", .kind = CLI_FLAG, .commands = TRAIN, .help = "print nothing but errors"},
@@ -99,7 +104,11 @@ const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},
-    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm [OPTION...]", .choices = "comm|gemm", .run = cli_bench,
-        .purpose = "what communication and matrix products reach on this machine"},
+    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|step [OPTION...]", .choices = "comm|gemm|step", .run = cli_bench,
+        .purpose = "what communication, matrix products and a training step reach on this machine",
+        .detail = "step takes a model (--new, 4 samples of its context unless told otherwise) through steps of training and prints the "
+                  "step's time, what its matrix products alone take, their ratio (efficiency), the step against its floor (products at "
+                  "their best, everything else at memory's bandwidth), and where the time went. comm and gemm read none of the options "
+                  "that describe a model."},
     [CLI_DOCTOR] = {.name = "doctor", .usage = "", .run = cli_doctor, .purpose = "what this machine is, and what it lacks"},
 };

@@ -9,7 +9,8 @@ int cli_plan(const cli_arguments *a)
     static const struct {
         cli_option_id id;
         const char *key, *flag;
-    } keys[] = {{OPT_STAGE, "zero_optimization.stage", "--stage"},
+    } keys[] = {{OPT_DTYPE, "libzero.dtype", "--dtype"},
+                {OPT_STAGE, "zero_optimization.stage", "--stage"},
                 {OPT_MICRO_BATCH, "train_micro_batch_size_per_gpu", "--micro-batch"},
                 {OPT_ACCUMULATION, "gradient_accumulation_steps", "--accumulation"}};
     zero_override overrides[sizeof keys / sizeof *keys];

@@ -4,7 +4,7 @@
 #include "ranks.h"
 #include "signals.h"
 
-enum { MOST_OVERRIDES = 4 };
+enum { MOST_OVERRIDES = 4 }; // rows in options_of
 
 // What no other code can say in terms of options; 0: nothing is wrong.
 static int check(const cli_arguments *a)
@@ -30,6 +30,7 @@ static void override(zero_override *list, int *count, const cli_arguments *a, cl
 static zero_train_options options_of(const cli_arguments *a, zero_override *overrides, cli_console *console)
 {
     int count = 0;
+    override(overrides, &count, a, OPT_DTYPE, "libzero.dtype", "--dtype");
     override(overrides, &count, a, OPT_STAGE, "zero_optimization.stage", "--stage");
     override(overrides, &count, a, OPT_MICRO_BATCH, "train_micro_batch_size_per_gpu", "--micro-batch");
     override(overrides, &count, a, OPT_ACCUMULATION, "gradient_accumulation_steps", "--accumulation");
@@ -43,7 +44,7 @@ static zero_train_options options_of(const cli_arguments *a, zero_override *over
         .seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1,
         .eval_every = !a->given[OPT_EVAL_EVERY] ? 0 : a->integer[OPT_EVAL_EVERY] ? a->integer[OPT_EVAL_EVERY] : -1,
         .sample_every = a->integer[OPT_SAMPLE_EVERY], .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND],
-        .dry_run = a->given[OPT_DRY_RUN], .strict = a->given[OPT_STRICT], .overwrite = a->given[OPT_OVERWRITE],
+        .profile = a->text[OPT_PROFILE], .dry_run = a->given[OPT_DRY_RUN], .strict = a->given[OPT_STRICT], .overwrite = a->given[OPT_OVERWRITE],
         .logger = {.write = cli_console_log, .user = console}, .progress = cli_console_progress, .progress_user = console,
     };
 }

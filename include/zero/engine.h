@@ -45,6 +45,7 @@ typedef struct zero_step_info {
     double grad_norm;   // of the unscaled gradient, before clipping
     int skipped;        // the gradient was not finite: no state was changed
     int64_t samples;    // of the step, all ranks
+    double loss_scale;  // by which fp16 multiplied this step's loss; 0 in other precisions
 } zero_step_info;
 
 #define ZERO_MEMORY_CATEGORIES(X) X(parameters) X(gradients) X(optimizer) X(activations) X(checkpoints) X(communication) X(workspace)
@@ -88,9 +89,9 @@ ZERO_API int64_t zero_parameter_count(const zero_engine *engine);
 ZERO_API void zero_memory_report(const zero_engine *engine, zero_memory *out);
 ZERO_API void zero_traffic_report(const zero_engine *engine, zero_traffic *out);
 
-// Copies one tensor of the model, whole, in fp32, to every rank. `elements` must be the tensor's size. Between steps only.
+// Copies one tensor of the model, whole, in fp32 (the master weights), to every rank. `elements` must be the tensor's size. Between steps only.
 ZERO_API zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error);
-// The accumulated gradient of the last completed zero_step (before clipping), likewise; for tests and for the curious.
+// The accumulated gradient of the last completed zero_step (before clipping, divided by the loss scale), likewise; for tests and for the curious.
 ZERO_API zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error);
 // Replaces a tensor; every rank passes the same values. Between steps only.
 ZERO_API zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error);

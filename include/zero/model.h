@@ -62,6 +62,7 @@ typedef struct zero_shape { // of a micro-batch
     int64_t batch; // samples
     int64_t seq;   // positions a sample, 1 where there are none
     int threads;   // of the rank that computes it: some scratch is one a thread; 0: 1
+    zero_dtype dtype; // of the parameters that units read (buffers: fp32): ZERO_F32, or the 16-bit type of mixed precision
 } zero_shape;
 
 typedef struct zero_product_shape { // a matrix product that the unit runs: D(m,n) = op(A)(m,k) op(B)(k,n)
@@ -84,6 +85,7 @@ typedef struct zero_unit_sizes { // filled by `sizes`, all for one micro-batch o
 
 typedef struct zero_unit_ops {
     const char *kind; // "embedding", "block", ... for messages and the plan
+    uint32_t dtypes;  // bit d: can compute with zero_shape.dtype d; 0: ZERO_F32 alone
     // Pure function of its arguments. `in`: the boundary that arrives (shapes only).
     zero_status (*sizes)(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out);
     // Reads `in`, writes `out`. The last unit has no `out` and writes the mean loss to context->loss.
@@ -131,12 +133,12 @@ struct zero_context { // what the engine hands to forward and backward; read onl
     zero_error *error;                  // for the message of a unit that fails; may be NULL
 };
 
-// Tensor `tensor` of the unit's piece `piece` (owned first, then borrowed). Valid until the call returns.
+// Tensor `tensor` of the unit's piece `piece` (owned first, then borrowed), of zero_shape.dtype (buffers fp32), until the call returns.
 ZERO_API const void *zero_parameter(const zero_context *context, int piece, int tensor);
 
-// Where the gradient of that tensor goes, fp32, as large as the tensor. *add = 0: set every element; 1: add to what is
-// there (another unit has contributed before). For a buffer piece: where its next value goes. In backward only.
-// NULL for a frozen piece.
+// Where the gradient of that tensor goes, as large as the tensor, fp32 in every precision (all of it is rounded once). *add = 0:
+// set every element; 1: add to what is there (another unit has contributed before). For a buffer piece: where its next value
+// goes. In backward only. NULL for a frozen piece.
 ZERO_API float *zero_gradient(zero_context *context, int piece, int tensor, int *add);
 
 // 64 random bits for (context, site, element); the engine's own dropout uses the same function.

@@ -1,8 +1,9 @@
-// Whole jobs on top of the engine, as the program `zero` offers them: train, eval, generate, plan, bench, doctor, run.
+// Whole jobs on top of the engine, as the program `zero` offers them: train, eval, generate, run; plan, bench and doctor are in inspect.h.
 #ifndef ZERO_TOOLS_H
 #define ZERO_TOOLS_H
 
 #include <zero/engine.h>
+#include <zero/inspect.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,12 +25,6 @@ typedef struct zero_event { // fields that an event does not have are 0 or NULL
 
 // Rank 0 only. A non-zero answer cancels: all ranks end after this step with ZERO_ERR_CANCELLED.
 typedef int (*zero_progress)(void *user, const zero_event *event);
-
-typedef struct zero_override { // one flag that wins over the configuration file
-    const char *key;   // "zero_optimization.stage"
-    const char *value; // as JSON: "3", "\"AdamW\""
-    const char *flag;  // "--stage", for messages
-} zero_override;
 
 typedef struct zero_train_options {
     size_t struct_size;
@@ -53,6 +48,7 @@ typedef struct zero_train_options {
     int threads;              // 0: what this machine allows, divided by its ranks
     const char *backend;      // NULL: cpu
     int dry_run, strict, overwrite;
+    const char *profile;      // a file for a Chrome trace of steps 3 to 5 (of fewer, the last ones), all ranks; NULL: none
     zero_logger logger;
     zero_progress progress;
     void *progress_user;
@@ -68,6 +64,7 @@ typedef struct zero_eval_options {
     int64_t seq;        // 0: the model's context
     int threads;
     const char *backend;
+    const char *dtype;  // "fp32", "bf16", "fp16", "auto"; NULL: fp32
     zero_logger logger;
 } zero_eval_options;
 
@@ -87,6 +84,7 @@ typedef struct zero_generate_options {
     uint64_t seed;
     int threads;
     const char *backend;
+    const char *dtype;       // as in zero_eval_options
     int (*emit)(void *user, const char *text, size_t length); // called as text comes, whole UTF-8 characters; non-zero stops
     void *user;
     zero_logger logger;
@@ -94,35 +92,6 @@ typedef struct zero_generate_options {
 
 // One rank.
 ZERO_API zero_status zero_generate(const zero_generate_options *options, zero_error *error);
-
-typedef struct zero_plan_options {
-    size_t struct_size;
-    const char *new_spec, *model; // a SPEC, or a directory or config.json
-    double parameters;            // or only a count (7.5e9)
-    const char *config_path;
-    const zero_override *overrides;
-    int override_count;
-    int64_t seq;
-    int ranks;                    // 0 with memory > 0: "what do I need"
-    int64_t memory;               // bytes a rank, 0: not given
-    int json;
-    zero_logger logger;
-} zero_plan_options;
-
-// Writes the answer through `write` (text or JSON). Needs no communicator: plan/ is pure.
-ZERO_API zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
-
-typedef struct zero_bench_options {
-    size_t struct_size;
-    const char *what;  // "comm", "gemm"
-    int threads;
-    double seconds;    // for each figure, about
-    zero_logger logger;
-} zero_bench_options;
-// comm: collective, rank 0 writes.
-ZERO_API zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
-
-ZERO_API zero_status zero_doctor(void (*write)(void *user, const char *text), void *user, zero_error *error);
 
 typedef struct zero_run_options {
     size_t struct_size;
@@ -139,9 +108,6 @@ ZERO_API zero_status zero_run(const zero_run_options *options, int *exit_code, z
 ZERO_API zero_status zero_launched_ranks(int *ranks, zero_error *error);
 // Whether zero_run started this process: then it is the supervisor that reports what ends the job.
 ZERO_API int zero_supervised(void);
-
-// The markdown table of every configuration key and what becomes of it (docs/configuration.md is its output).
-ZERO_API zero_status zero_describe_configuration(void (*write)(void *user, const char *text), void *user, zero_error *error);
 
 #ifdef __cplusplus
 }

@@ -41,14 +41,17 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void 
 {
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
-    bool gemm = options->what && strcmp(options->what, "gemm") == 0;
-    if (!gemm && (!options->what || strcmp(options->what, "comm") != 0))
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm and gemm exist", options->what ? options->what : "");
+    const char *what = options->what ? options->what : "";
+    bool comm_only = strcmp(what, "comm") == 0, gemm = strcmp(what, "gemm") == 0;
+    if (!comm_only && !gemm && strcmp(what, "step") != 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm and step exist", what);
     zr_threads threads;
     ZERO_TRY(zr_threads_choose(comm, options->threads, &threads, error));
     zr_bench bench = {.comm = comm, .seconds = options->seconds > 0 ? options->seconds : 0.2, .threads = threads.count,
                       .write = comm->rank == 0 ? write : NULL, .user = user};
     zr_bench_say(&bench, "%d rank%s (%s), %d thread%s each (%s)\n", comm->size, comm->size == 1 ? "" : "s", zero_comm_name(comm), threads.count,
                  threads.count == 1 ? "" : "s", threads.reason);
-    return gemm ? zr_bench_gemm(&bench, error) : zr_bench_comm(&bench, error);
+    if (comm_only)
+        return zr_bench_comm(&bench, error);
+    return gemm ? zr_bench_gemm(&bench, error) : zr_bench_step(&bench, options, error);
 }

@@ -13,7 +13,8 @@ typedef struct comm_work {
     zero_comm *comm;
     zr_window window, shared;
     zr_arena arena;
-    float *dst;          // (largest shard)
+    void *dst;           // (largest shard)
+    zero_dtype dtype;    // of the operand and of its sum
     int64_t shard_elems; // of the size being measured
     uint64_t version;
     char *from, *to;     // private memory, as large as the largest operand
@@ -23,8 +24,9 @@ static zero_status reduce_scatter(void *user, zero_error *error)
 {
     comm_work *w = user;
     zr_handle handle;
-    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_reduce_scatter, SLOT, 0, w->shard_elems, ZERO_F32, &handle, error));
-    ZERO_TRY(zr_comm_reduce_scatter_wait(&handle, w->dst, false, error));
+    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_reduce_scatter, SLOT, 0, w->shard_elems, w->dtype, &handle, error));
+    const zr_sum_target to = {.data = w->dst, .dtype = w->dtype};
+    ZERO_TRY(zr_comm_reduce_scatter_wait(&handle, &to, error));
     return zr_comm_quiesce(&w->window, SLOT, error);
 }
 
@@ -32,7 +34,7 @@ static zero_status all_gather(void *user, zero_error *error)
 {
     comm_work *w = user;
     zr_handle handle;
-    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_all_gather, SLOT, 0, w->shard_elems, ZERO_F32, &handle, error));
+    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_all_gather, SLOT, 0, w->shard_elems, w->dtype, &handle, error));
     ZERO_TRY(zr_comm_all_gather_wait(&handle, error));
     return zr_comm_quiesce(&w->window, SLOT, error);
 }
@@ -107,15 +109,17 @@ static void size_text(int64_t bytes, char out[static 32])
     snprintf(out, 32, bytes >= 1 << 20 ? "%lld MiB" : "%lld KiB", (long long)(bytes >= 1 << 20 ? bytes >> 20 : bytes >> 10));
 }
 
-static zero_status measure_operation(const zr_bench *bench, comm_work *w, const char *name, zr_bench_work work, zero_error *error)
+static zero_status measure_operation(const zr_bench *bench, comm_work *w, const char *name, zr_bench_work work, zero_dtype dtype,
+                                     zero_error *error)
 {
+    w->dtype = dtype;
     for (int i = 0; i < ZR_COUNT(sizes); i++) {
         double seconds;
         char size[32];
-        w->shard_elems = ZR_ROUND_UP(sizes[i] / (int64_t)sizeof(float) / w->comm->size, 16);
+        w->shard_elems = ZR_ROUND_UP(sizes[i] / (int64_t)zero_dtype_bytes(dtype) / w->comm->size, 16);
         ZERO_TRY(zr_bench_time(bench, work, w, &seconds, error));
         size_text(sizes[i], size);
-        zr_bench_say(bench, "%-16s %8s  %10.2f us  %8.2f GB/s\n", name, size, seconds * 1e6, (double)sizes[i] / seconds * 1e-9);
+        zr_bench_say(bench, "%-19s %8s  %10.2f us  %8.2f GB/s\n", name, size, seconds * 1e6, (double)sizes[i] / seconds * 1e-9);
     }
     return ZERO_OK;
 }
@@ -124,17 +128,18 @@ static zero_status measure_latency(const zr_bench *bench, comm_work *w, const ch
 {
     double seconds;
     ZERO_TRY(zr_bench_time(bench, work, w, &seconds, error));
-    zr_bench_say(bench, "%-16s %8s  %10.2f us\n", name, "", seconds * 1e6);
+    zr_bench_say(bench, "%-19s %8s  %10.2f us\n", name, "", seconds * 1e6);
     return ZERO_OK;
 }
 
 static zero_status measure_all(const zr_bench *bench, comm_work *w, zero_error *error)
 {
     ZERO_TRY(measure_memory(bench, w, error));
-    zr_bench_say(bench, "operation            size          time   operand bytes / time\n");
-    ZERO_TRY(measure_operation(bench, w, "reduce-scatter", reduce_scatter, error));
-    ZERO_TRY(measure_operation(bench, w, "all-gather", all_gather, error));
-    ZERO_TRY(measure_operation(bench, w, "all-reduce", all_reduce, error));
+    zr_bench_say(bench, "operation               size          time   operand bytes / time\n");
+    ZERO_TRY(measure_operation(bench, w, "reduce-scatter", reduce_scatter, ZERO_F32, error));
+    ZERO_TRY(measure_operation(bench, w, "reduce-scatter bf16", reduce_scatter, ZERO_BF16, error));
+    ZERO_TRY(measure_operation(bench, w, "all-gather", all_gather, ZERO_F32, error));
+    ZERO_TRY(measure_operation(bench, w, "all-reduce", all_reduce, ZERO_F32, error));
     ZERO_TRY(measure_latency(bench, w, "barrier", barrier, error));
     if (w->comm->versions)
         ZERO_TRY(measure_latency(bench, w, "mapped piece", acquire_mapped, error));

@@ -1,5 +1,7 @@
 #include "api/defaults.h"
 
+#include "base/cpu.h"
+
 #include <math.h>
 
 enum { TOKENS_SMALL = 768, PASSES = 5, LEAST_STEPS = 100, MOST_STEPS = 5000, MOST_WARMUP = 100 };
@@ -44,4 +46,10 @@ int64_t zr_default_steps(int64_t tokens, int64_t tokens_per_step)
 int64_t zr_default_warmup(int64_t steps)
 {
     return ZR_MIN(MOST_WARMUP, ZR_MAX(steps / 10, 1));
+}
+
+zero_dtype zr_default_dtype(void)
+{
+    zr_cpu_features has = zr_cpu_detect();
+    return has.avx512_bf16 || has.amx_bf16 ? ZERO_BF16 : ZERO_F32;
 }

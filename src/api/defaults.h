@@ -3,6 +3,7 @@
 #define ZR_API_DEFAULTS_H
 
 #include "base/status.h"
+#include <zero/model.h>
 
 // Peak learning rate of new weights: 1e-3 for small models, 6e-4 at 124M, 2e-4 at 1.5B, between them log-linear.
 double zr_default_lr(int64_t parameters);
@@ -16,5 +17,8 @@ int64_t zr_default_batch(int64_t parameters, int64_t seq);
 int64_t zr_default_steps(int64_t tokens, int64_t tokens_per_step);
 
 int64_t zr_default_warmup(int64_t steps);
+
+// What precision "auto" means on this machine: bf16 where the processor multiplies it, else fp32.
+zero_dtype zr_default_dtype(void);
 
 #endif

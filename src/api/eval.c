@@ -49,7 +49,7 @@ static zero_status measure(zero_comm *comm, const zero_eval_options *options, zr
 {
     int64_t windows = zr_dataset_eval_windows(dataset), batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / dataset->seq));
     zr_load_options load = {.directory = options->model_dir, .batch = batch, .seq = dataset->seq, .threads = options->threads,
-                            .backend = options->backend, .logger = options->logger};
+                            .backend = options->backend, .dtype = options->dtype, .logger = options->logger};
     zr_windows_result result;
     ZERO_TRY(zr_load_weights(comm, &load, loaded, error));
     ZERO_TRY(zr_windows_loss(loaded->engine, dataset, batch, 0, &result, error));

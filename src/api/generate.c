@@ -17,7 +17,8 @@ static zero_status check(const zero_generate_options *options, zero_error *error
 
 static zero_status generate(zero_comm *comm, const zero_generate_options *options, zr_loaded *loaded, zero_error *error)
 {
-    zr_load_options load = {.directory = options->model_dir, .batch = 1, .seq = 1, .threads = options->threads, .backend = options->backend, .logger = options->logger};
+    zr_load_options load = {.directory = options->model_dir, .batch = 1, .seq = 1, .threads = options->threads, .backend = options->backend,
+                            .dtype = options->dtype, .logger = options->logger};
     zr_sampling how = {.prompt = options->prompt, .tokens = options->tokens, .temperature = options->temperature, .top_k = options->top_k,
                        .top_p = options->top_p, .seed = options->seed};
     ZERO_TRY(zr_load_shape(options->model_dir, loaded, error));

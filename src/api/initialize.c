@@ -4,13 +4,28 @@
 #include "api/agree.h"
 #include "api/defaults.h"
 #include "api/machine.h"
+#include "api/observe.h"
 #include "model/unit.h"
 
 #include <string.h>
 
+// What the file says of single types replaces what the policy has.
+static zr_precision precision_of(const zr_config *config)
+{
+    zr_precision precision = zr_precision_of(config->dtype, config->accumulation);
+    if (config->wire_given)
+        precision.gradients = config->wire_dtype;
+    if (config->wire_given && config->accumulation == 1)
+        precision.accumulator = config->wire_dtype;
+    if (config->accumulator_given)
+        precision.accumulator = config->accumulator_dtype;
+    return precision;
+}
+
 zr_settings zr_settings_of(const zr_config *config, bool inference)
 {
     return (zr_settings){
+        .precision = precision_of(config),
         .stage = (int)config->stage,
         .accumulation = config->accumulation,
         .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
@@ -60,6 +75,7 @@ static zero_status resolve_config(const zero_options *options, zr_config *config
         .total_steps = options->total_steps,
         .warmup_steps = options->total_steps ? zr_default_warmup(options->total_steps) : 0,
         .lr = zr_default_lr(zr_model_parameters(options->model)),
+        .auto_dtype = zr_default_dtype(),
     };
     ZERO_TRY(zr_config_defaults_apply(config, &facts, logger, error));
     ZERO_TRY(zr_config_resolve(config, &facts, logger, error));
@@ -75,7 +91,7 @@ static zero_status make_plan(const zero_options *options, const zr_config *confi
     zr_machine_fill(queue, options->comm, &machine);
     zr_settings settings = zr_settings_of(config, options->inference);
     zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch : config->micro_batch,
-                        .seq = options->shape.seq, .threads = queue->threads};
+                        .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype};
     ZERO_TRY(zr_plan_create(options->model, &shape, &settings, &machine, out, error));
     return zr_plan_check_memory(*out, &machine, error);
 }
@@ -114,5 +130,12 @@ zero_status zero_initialize(const zero_options *options, zero_engine **out, zero
         zr_config_destroy(config);
         return status;
     }
-    return zr_engine_make(options, config, out, error);
+    zr_observation *observation;
+    ZERO_TRY(zr_engine_make(options, config, out, error));
+    status = zr_observe(*out, &options->logger, (zr_step_range){0}, &observation, error);
+    if (status != ZERO_OK) {
+        zero_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }

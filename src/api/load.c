@@ -2,6 +2,8 @@
 
 #include "layers/layers.h"
 
+#include <stdio.h>
+
 zero_status zr_load_shape(const char *directory, zr_loaded *out, zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/config.json", directory);
@@ -18,8 +20,11 @@ zero_status zr_load_shape(const char *directory, zr_loaded *out, zero_error *err
 zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, zr_loaded *loaded, zero_error *error)
 {
     ZERO_TRY(zr_threads_choose(comm, options->threads, &loaded->threads, error));
+    char config[160];
+    snprintf(config, sizeof config, "{\"zero_optimization\": {\"stage\": 3}, \"gradient_accumulation_steps\": 1, \"libzero\": {\"dtype\": \"%.8s\"}}",
+             options->dtype ? options->dtype : "fp32");
     zero_options engine = {.struct_size = sizeof engine, .model = loaded->model, .comm = comm,
-                           .config_text = "{\"zero_optimization\": {\"stage\": 3}, \"gradient_accumulation_steps\": 1}",
+                           .config_text = config,
                            .shape = {.batch = options->batch, .seq = options->seq ? options->seq : loaded->shape.n_positions},
                            .threads = loaded->threads.count, .backend = options->backend, .inference = 1, .total_steps = 1};
     ZERO_TRY(zero_initialize(&engine, &loaded->engine, error));

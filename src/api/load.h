@@ -20,6 +20,7 @@ typedef struct zr_load_options {
     int64_t batch, seq; // of zero_evaluate, at most; seq 0: the model's context
     int threads;
     const char *backend;
+    const char *dtype;  // NULL: fp32
     zero_logger logger;
 } zr_load_options;
 

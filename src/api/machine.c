@@ -3,17 +3,33 @@
 #include "base/cpu.h"
 #include "comm/environment.h"
 
-static size_t product_scratch(void *user, const zero_product_shape *shape)
+size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_shape *shape)
 {
-    zr_queue *queue = user;
+    const zr_product variants[] = { // a unit's shape does not say which of these it is
+        {.out = dtype},
+        {.out = dtype, .epilogue = ZR_EPILOGUE_BIAS},
+        {.out = dtype, .epilogue = ZR_EPILOGUE_BIAS, .gelu_a = true},
+        {.out = dtype, .epilogue = ZR_EPILOGUE_GELU_BACKWARD},
+        {.out = ZERO_F32},
+        {.out = ZERO_F32, .add = true},
+        {.out = ZERO_F32, .gelu_a = true},
+        {.out = ZERO_F32, .gelu_a = true, .add = true},
+    };
     size_t most = 0;
-    for (int variant = 0; variant < 4; variant++) { // a unit's shape does not say whether it adds or has a bias
-        zr_product product = {.dtype = ZERO_F32, .m = shape->m, .n = shape->n, .k = shape->k, .trans_a = shape->trans_a,
-                              .trans_b = shape->trans_b, .add = variant & 1, .epilogue = variant & 2 ? ZR_EPILOGUE_BIAS : ZR_EPILOGUE_NONE};
+    for (int i = 0; i < ZR_COUNT(variants); i++) {
+        zr_product product = variants[i];
+        product.dtype = dtype;
+        product.m = shape->m, product.n = shape->n, product.k = shape->k;
+        product.trans_a = shape->trans_a, product.trans_b = shape->trans_b;
         size_t bytes = queue->backend->product->scratch(queue, &product);
         most = ZR_MAX(most, bytes);
     }
     return most;
+}
+
+static size_t product_scratch(void *queue, zero_dtype dtype, const zero_product_shape *shape)
+{
+    return zr_product_scratch(queue, dtype, shape);
 }
 
 // Ranks that share this machine's memory.

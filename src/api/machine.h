@@ -8,5 +8,7 @@
 
 // `queue` answers for the scratch of products and outlives *out. comm NULL: one rank that maps.
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out);
+// Scratch bytes of a product of operands of that type, whatever its epilogue.
+size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_shape *shape);
 
 #endif

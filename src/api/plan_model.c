@@ -52,7 +52,7 @@ static zero_status read_config(planner *p, zero_error *error)
     const zero_plan_options *options = p->options;
     int64_t parameters = zr_model_parameters(p->model), ranks = ZR_MAX(options->ranks, 1);
     zr_config_facts facts = {.ranks = (int)ranks, .micro_batch = (zr_default_batch(parameters, p->seq) + ranks - 1) / ranks, .total_steps = 1000,
-                             .warmup_steps = zr_default_warmup(1000), .hidden = p->shape.n_embd, .lr = zr_default_lr(parameters)};
+                             .warmup_steps = zr_default_warmup(1000), .hidden = p->shape.n_embd, .lr = zr_default_lr(parameters), .auto_dtype = zr_default_dtype()};
     char *text;
     size_t length;
     ZERO_TRY(zr_config_text_read(options->config_path, &text, &length, error));
@@ -159,10 +159,10 @@ static void append_text(const planner *p, const zr_plan_row *rows, int count, zr
 {
     const zero_plan_options *options = p->options;
     char memory[32];
-    zr_buffer_printf(out, "%s: %.3f M parameters%s; fp32, %s; windows of %lld tokens; bytes of one rank, one thread, all ranks on one machine\n\n",
+    zr_buffer_printf(out, "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of one rank, one thread, all ranks on one machine\n\n",
                      options->new_spec ? options->new_spec : options->model, (double)zr_model_parameters(p->model) / 1e6,
-                     p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "", zr_optimizer_traits_of(p->config->optimizer.kind)->name,
-                     (long long)p->seq);
+                     p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "", p->settings.precision.name,
+                     zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq);
     zr_plan_table(rows, count, out);
     if (options->memory <= 0) {
         zr_buffer_printf(out, "\nThe plan of the configuration:\n");
@@ -194,7 +194,7 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
     if (status == ZERO_OK)
         status = make_rows(&p, rows, &count, error);
     if (status == ZERO_OK && options->json)
-        zr_plan_json(rows, count, options->new_spec ? options->new_spec : options->model, "fp32", (double)zr_model_parameters(p.model), out);
+        zr_plan_json(rows, count, options->new_spec ? options->new_spec : options->model, p.settings.precision.name, (double)zr_model_parameters(p.model), out);
     else if (status == ZERO_OK)
         append_text(&p, rows, count, out);
     zr_queue_close(p.queue);

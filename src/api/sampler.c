@@ -2,6 +2,7 @@
 #include "api/sampler.h"
 
 #include "api/choose.h"
+#include "api/machine.h"
 #include "base/random.h"
 #include "engine/engine.h"
 #include "layers/layers.h"
@@ -17,7 +18,7 @@ typedef struct sampler {
     zr_ledger ledger;
     zr_arena arena;
     zr_decode_cache cache;
-    float *state[2];       // (width) into and out of a unit, in turn
+    void *state[2];        // (width) of the stream's type, into and out of a unit, in turn
     float *logits;         // (vocabulary)
     zr_candidate *room;    // (vocabulary)
     void *workspace;
@@ -32,10 +33,10 @@ static zero_status decode_unit(void *user, zero_context *context, zero_error *er
     sampler *s = user;
     zero_context mine = *context;
     mine.workspace = s->workspace;
-    mine.shape = (zero_shape){.batch = 1, .seq = 1, .threads = context->shape.threads};
+    mine.shape = (zero_shape){.batch = 1, .seq = 1, .threads = context->shape.threads, .dtype = context->shape.dtype};
     mine.error = error;
     bool head = mine.unit->ops == zr_gpt2_unit_ops.head;
-    float *out = !head ? s->state[!s->turn] : s->wants_logits ? s->logits : NULL;
+    void *out = !head ? s->state[!s->turn] : s->wants_logits ? s->logits : NULL;
     ZERO_TRY(zr_gpt2_decode(&mine, &s->cache, s->token, s->state[s->turn], out));
     s->turn = !s->turn;
     return ZERO_OK;
@@ -74,16 +75,11 @@ static zero_status decode_needs(const sampler *s, zr_queue *queue, size_t *works
     *workspace = *scratch = 0;
     for (int u = 0; u < plan->unit_count; u++) {
         zero_unit_sizes sizes;
-        ZERO_TRY(zr_gpt2_decode_sizes(&plan->model->units[u], queue->threads, &sizes));
+        ZERO_TRY(zr_gpt2_decode_sizes(&plan->model->units[u], plan->shape.dtype, queue->threads, &sizes));
         *workspace = ZR_MAX(*workspace, sizes.workspace_bytes);
         for (int i = 0; i < sizes.product_count; i++) {
-            const zero_product_shape *p = &sizes.products[i];
-            for (int bias = 0; bias < 2; bias++) {
-                zr_product product = {.dtype = ZERO_F32, .m = p->m, .n = p->n, .k = p->k, .trans_a = p->trans_a, .trans_b = p->trans_b,
-                                      .epilogue = bias ? ZR_EPILOGUE_BIAS : ZR_EPILOGUE_NONE};
-                size_t bytes = queue->backend->product->scratch(queue, &product);
-                *scratch = ZR_MAX(*scratch, bytes);
-            }
+            size_t bytes = zr_product_scratch(queue, plan->shape.dtype, &sizes.products[i]);
+            *scratch = ZR_MAX(*scratch, bytes);
         }
     }
     return ZERO_OK;

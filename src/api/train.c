@@ -50,7 +50,8 @@ static zero_status make_engine(zr_train *train, zero_error *error)
     if (options->model_dir)
         ZERO_TRY(zero_load_weights(train->engine, options->model_dir, error));
     zr_train_describe_run(train);
-    return ZERO_OK;
+    train->profiled = zr_train_profile_steps(train);
+    return zr_observe(train->engine, &train->logger, train->profiled, &train->observed, error);
 }
 
 static zero_status open_outputs(zr_train *train, zero_error *error)
@@ -59,6 +60,8 @@ static zero_status open_outputs(zr_train *train, zero_error *error)
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0 && !options->dry_run)
         status = zr_outputs_open(options->out_dir, options->overwrite, train->config_text, &train->outputs, error);
+    if (status == ZERO_OK)
+        status = zr_train_profile_check(train, error);
     return zr_agree(train->comm, status, error);
 }
 

@@ -4,6 +4,7 @@
 #ifndef ZR_API_TRAIN_H
 #define ZR_API_TRAIN_H
 
+#include "api/observe.h"
 #include "api/outputs.h"
 #include "api/threads.h"
 #include "config/config.h"
@@ -30,6 +31,8 @@ typedef struct zr_train {
     char *config_text;          // the same, as JSON, with what else the run was made with
     zr_threads threads;
     zero_engine *engine;
+    zr_observation *observed;   // the engine's; NULL: nothing is asked for
+    zr_step_range profiled;     // steps of --profile; first 0: none
     zr_outputs outputs;         // rank 0
     // while it runs
     double best;                // lowest loss over the held-out text; INFINITY: none yet
@@ -48,6 +51,10 @@ void zr_train_describe_model(const zr_train *train);
 void zr_train_describe_run(const zr_train *train);
 // train_loop.c, collective
 zero_status zr_train_loop(zr_train *train, zero_error *error);
+// train_profile.c. Not collective: which steps; whether the file can be written (rank 0). Collective: all ranks' records into it.
+zr_step_range zr_train_profile_steps(const zr_train *train);
+zero_status zr_train_profile_check(const zr_train *train, zero_error *error);
+zero_status zr_train_profile_write(const zr_train *train, zero_error *error);
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
 

@@ -44,6 +44,7 @@ static zr_config_facts facts_of(const zr_train *train, int64_t steps)
         .warmup_steps = zr_default_warmup(steps),
         .hidden = train->shape.n_embd,
         .lr = options->lr > 0 ? options->lr : lr,
+        .auto_dtype = zr_default_dtype(),
     };
 }
 

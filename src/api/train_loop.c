@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { EVALUATIONS = 10, EVAL_SHARE = 20 }; // of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last one
 
@@ -46,6 +47,18 @@ static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info 
     return zr_agree(train->comm, ZERO_ERR_NONFINITE, error);
 }
 
+// A dynamic scale is tried out by overflows: the first step that one skips is nothing to worry about.
+static zero_status report_skip(const zr_train *train, const zero_step_info *info, zero_error *error)
+{
+    char name[256], scale[64] = "";
+    ZERO_TRY(zr_engine_find_nonfinite(train->engine, name, sizeof name, error));
+    if (info->loss_scale > 0)
+        snprintf(scale, sizeof scale, " at loss scale %g (next: %g)", info->loss_scale, zr_engine_loss_scale(train->engine));
+    zr_log(&train->logger, ZERO_LOG_WARNING, "step %lld: the norm of the gradient is not finite%s: this update is skipped; the first tensor that is not finite: %s",
+           (long long)info->step, scale, name);
+    return ZERO_OK;
+}
+
 static int send(const zr_train *train, const zero_event *event)
 {
     return train->comm->rank == 0 && train->options->progress ? train->options->progress(train->options->progress_user, event) : 0;
@@ -71,7 +84,7 @@ static zero_status report_step(loop *l, const zero_step_info *info, double milli
     l->smooth_ms = 0.95 * l->smooth_ms + 0.05 * milliseconds;
     double mean = l->smooth_ms / l->smooth_weight;
     zr_metrics_step line = {.step = info->step, .tokens = tokens, .loss = info->loss, .lr = info->lr, .grad_norm = info->grad_norm,
-                            .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / milliseconds, .traffic = traffic_since(l)};
+                            .loss_scale = info->loss_scale, .skipped = info->skipped, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / milliseconds, .traffic = traffic_since(l)};
     zero_memory_report(train->engine, &line.memory);
     if (train->outputs.metrics)
         ZERO_TRY(zr_metrics_step_write(train->outputs.metrics, &line, error));
@@ -120,6 +133,8 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
 {
     const zero_train_options *options = l->train->options;
     bool last = step == l->train->steps;
+    if (step == l->train->profiled.last)
+        ZERO_TRY(zr_train_profile_write(l->train, error));
     if (l->eval_every > 0 && (last || step % l->eval_every == 0))
         ZERO_TRY(evaluate(l, step, l->eval_batches, error));
     if (options->sample_every > 0 && step % options->sample_every == 0)
@@ -138,7 +153,7 @@ static zero_status run_step(loop *l, zero_error *error)
     if (!isfinite(info.loss))
         return refuse_nonfinite(train, &info, error);
     if (info.skipped)
-        zr_log(&train->logger, ZERO_LOG_WARNING, "step %lld: the norm of the gradient is not finite; this update is skipped", (long long)info.step);
+        ZERO_TRY(report_skip(train, &info, error));
     int stop = 0;
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0)

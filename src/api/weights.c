@@ -19,8 +19,10 @@ static zr_weight_range range_of(zero_engine *engine, int number, const zr_plan_t
     int64_t first = ZR_MAX(tensor->first, shard_first), end = ZR_MIN(tensor->first + tensor->count, shard_first + piece->shard);
     if (end <= first)
         return (zr_weight_range){.tensor = tensor->desc};
-    return (zr_weight_range){.tensor = tensor->desc, .first = first - tensor->first, .count = end - first,
-                             .data = zr_engine_parameter_shard(engine, number) + (first - shard_first)};
+    zr_weight_range range = {.tensor = tensor->desc, .first = first - tensor->first, .count = end - first};
+    char *shard = zr_engine_weight_shard(engine, number, &range.dtype);
+    range.data = shard + (first - shard_first) * (int64_t)zero_dtype_bytes(range.dtype);
+    return range;
 }
 
 static void fill_view(zero_engine *engine, const zero_tensor_desc **tensors, zr_weight_view *view)

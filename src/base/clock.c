@@ -6,9 +6,14 @@
 
 double zr_clock_seconds(void)
 {
+    return 1e-9 * (double)zr_clock_nanoseconds();
+}
+
+int64_t zr_clock_nanoseconds(void)
+{
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 void zr_sleep_seconds(double seconds)

@@ -4,6 +4,7 @@
 #include "base/status.h"
 
 double zr_clock_seconds(void);              // monotonic
+int64_t zr_clock_nanoseconds(void);         // the same clock
 void zr_sleep_seconds(double seconds);
 
 #endif

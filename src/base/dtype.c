@@ -1,4 +1,4 @@
-// Storage types: sizes, names, and conversions that round to nearest even. The oracle of compute/cpu's vector versions.
+// Storage types: sizes, names, and conversions that round to nearest even: the oracle of dtype_range.c and of compute/cpu.
 #include "base/dtype.h"
 
 #include <string.h>
@@ -63,8 +63,10 @@ float zr_f16_to_f32(uint16_t bits)
         float value = (float)magnitude * 0x1p-24f;
         return bits_float(float_bits(value) | sign);
     }
-    if (magnitude >= 0x7c00)
-        return bits_float(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
+    if (magnitude > 0x7c00) // not a number: quiet, as the processor's own instruction makes it
+        return bits_float(sign | 0x7fc00000 | (magnitude & 0x3ff) << 13);
+    if (magnitude == 0x7c00)
+        return bits_float(sign | 0x7f800000);
     return bits_float(sign | ((magnitude << 13) + ((127 - 15) << 23)));
 }
 

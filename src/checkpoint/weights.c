@@ -4,6 +4,7 @@
 // and nobody waits for a rank that has left. The file has its name only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
 #include "checkpoint/weights.h"
+#include "base/dtype.h"
 #include "base/file.h"
 #include "model/unit.h"
 
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define CHUNK ((int64_t)1 << 22) // elements moved between two signs of life
+#define BLOCK ((int64_t)1 << 12) // elements converted at a time
 #define CHUNKS_UNSYNCED 4        // written before they are brought to the disk, so that the last fsync is short
 
 // `mine` is this rank's status, described in *error. Returns the same status and message on every rank.
@@ -122,6 +124,25 @@ static int64_t tensor_begin(const saving *save, const zero_tensor_desc *tensor)
     return save->layout.begin[i];
 }
 
+static char *element_of(const zr_weight_range *range, int64_t element)
+{
+    return (char *)range->data + element * (int64_t)zero_dtype_bytes(range->dtype);
+}
+
+// Elements [first, first+count) of the range to byte `at` of the file.
+static zero_status write_elements(const saving *save, int fd, const zr_weight_range *range, int64_t first, int64_t count, int64_t at, zero_error *error)
+{
+    if (range->dtype == ZERO_F32)
+        return zr_file_pwrite(fd, element_of(range, first), (size_t)count * sizeof(float), at, save->path, error);
+    for (int64_t done = 0, n; done < count; done += n) {
+        float block[BLOCK];
+        n = ZR_MIN(BLOCK, count - done);
+        zr_widen(range->dtype, element_of(range, first + done), n, block);
+        ZERO_TRY(zr_file_pwrite(fd, block, (size_t)n * sizeof *block, at + done * (int64_t)sizeof *block, save->path, error));
+    }
+    return ZERO_OK;
+}
+
 static zero_status write_range(const saving *save, int fd, const zr_weight_range *range, int *unsynced,
                                zero_error *error)
 {
@@ -130,7 +151,7 @@ static zero_status write_range(const saving *save, int fd, const zr_weight_range
     for (int64_t done = 0, step; done < range->count; done += step) {
         step = ZR_MIN(range->count - done, CHUNK);
         int64_t at = begin + done * (int64_t)sizeof(float);
-        ZERO_TRY(zr_file_pwrite(fd, range->data + done, (size_t)step * sizeof(float), at, save->path, error));
+        ZERO_TRY(write_elements(save, fd, range, done, step, at, error));
         *unsynced += step == CHUNK;
         if (*unsynced == CHUNKS_UNSYNCED && fdatasync(fd))
             return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk", save->path);
@@ -199,12 +220,25 @@ static zero_status check_tensor(const zr_st_set *set, const char *directory, con
                    found->name, found_shape, expected_shape);
 }
 
+static zero_status read_elements(const zr_st_set *set, const zr_st_tensor *tensor, const zr_weight_range *range, int64_t first, int64_t count, zero_error *error)
+{
+    if (range->dtype == ZERO_F32)
+        return zr_st_read(set, tensor, range->first + first, count, (float *)range->data + first, error);
+    for (int64_t done = 0, n; done < count; done += n) {
+        float block[BLOCK];
+        n = ZR_MIN(BLOCK, count - done);
+        ZERO_TRY(zr_st_read(set, tensor, range->first + first + done, n, block, error));
+        zr_narrow(range->dtype, block, n, element_of(range, first + done));
+    }
+    return ZERO_OK;
+}
+
 static zero_status read_range(zero_comm *comm, const zr_st_set *set, const zr_weight_range *range, zero_error *error)
 {
     const zr_st_tensor *tensor = zr_st_find(set, range->tensor->name);
     for (int64_t done = 0, step; done < range->count; done += step) {
         step = ZR_MIN(range->count - done, CHUNK);
-        ZERO_TRY(zr_st_read(set, tensor, range->first + done, step, range->data + done, error));
+        ZERO_TRY(read_elements(set, tensor, range, done, step, error));
         zr_comm_progress(comm, comm->step);
     }
     return ZERO_OK;

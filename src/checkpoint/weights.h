@@ -8,7 +8,8 @@
 typedef struct zr_weight_range { // elements [first, first+count) of one tensor lie at data
     const zero_tensor_desc *tensor;
     int64_t first, count;
-    float *data; // fp32
+    void *data;
+    zero_dtype dtype; // in memory: F32, BF16 or F16; files hold fp32
 } zr_weight_range;
 
 typedef struct zr_weight_view { // the ranges that this rank owns, of every tensor of the model that is to be saved

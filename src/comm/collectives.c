@@ -58,10 +58,12 @@ zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count,
 {
     error = ZR_OR_OWN_ERROR(error);
     comm->traffic.calls[ZERO_COMM_all_reduce]++;
-    comm->traffic.bytes[ZERO_COMM_all_reduce] += (comm->size - 1) * count * (int64_t)zero_dtype_bytes(dtype);
+    int64_t begin = zr_recorder_begin(comm->recorder), fetched = (comm->size - 1) * count * (int64_t)zero_dtype_bytes(dtype);
+    comm->traffic.bytes[ZERO_COMM_all_reduce] += fetched;
     zero_status status = check_small(count, dtype, error);
     if (status == ZERO_OK)
         status = comm->ops->all_reduce_small(comm, data, count, dtype, how, error);
+    zr_recorder_add(comm->recorder, ZR_ACTIVITY_all_reduce, begin, fetched, 0, -1);
     return zr_comm_settle(comm, status, error);
 }
 
@@ -83,9 +85,11 @@ zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int ro
 {
     error = ZR_OR_OWN_ERROR(error);
     comm->traffic.calls[ZERO_COMM_broadcast]++;
-    comm->traffic.bytes[ZERO_COMM_broadcast] += comm->rank == root ? 0 : bytes;
+    int64_t begin = zr_recorder_begin(comm->recorder), fetched = comm->rank == root ? 0 : bytes;
+    comm->traffic.bytes[ZERO_COMM_broadcast] += fetched;
     zero_status status = root >= 0 && root < comm->size ? broadcast(comm, data, bytes, root, error)
                                                         : refuse_peer(comm, "cannot broadcast from", root, error);
+    zr_recorder_add(comm->recorder, ZR_ACTIVITY_broadcast, begin, fetched, 0, -1);
     return zr_comm_settle(comm, status, error);
 }
 

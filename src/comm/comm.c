@@ -15,17 +15,24 @@ static zero_status refuse(const zr_window *window, zero_comm_op op, int slot, co
                    op == ZERO_COMM_reduce_scatter ? "reduce_scatter" : "all_gather", slot, name, (long long)window->bytes, why);
 }
 
+static bool can_sum(zero_dtype dtype)
+{
+    return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;
+}
+
 static zero_status check_operand(const zr_handle *handle, zero_error *error)
 {
     const zr_window *window = handle->window;
     int64_t size = (int64_t)zero_dtype_bytes(handle->dtype);
+    if (!can_sum(handle->dtype))
+        return refuse(window, handle->op, handle->slot, "operands are of f32, bf16 or f16", error);
     if (handle->slot < 0 || handle->slot >= window->slots)
         return refuse(window, handle->op, handle->slot, "there is no such slot", error);
     if (handle->offset < 0 || handle->offset % size || handle->shard_elems < 0 ||
         handle->shard_elems > (window->bytes - handle->offset) / size / window->comm->size)
         return refuse(window, handle->op, handle->slot, "its operand does not lie inside", error);
-    if (handle->op == ZERO_COMM_reduce_scatter && (handle->dtype != ZERO_F32 || window->kind != ZR_WINDOW_SYMMETRIC))
-        return refuse(window, handle->op, handle->slot, "sums are of fp32 in symmetric windows", error);
+    if (handle->op == ZERO_COMM_reduce_scatter && window->kind != ZR_WINDOW_SYMMETRIC)
+        return refuse(window, handle->op, handle->slot, "sums are of symmetric windows", error);
     return ZERO_OK;
 }
 
@@ -58,6 +65,14 @@ void zr_window_destroy(zr_window *window)
     *window = (zr_window){0};
 }
 
+// What this rank has to fetch from the others.
+static int64_t bytes_fetched(const zr_handle *handle)
+{
+    const zr_window *window = handle->window;
+    int64_t shard = window->kind == ZR_WINDOW_SHARED ? 0 : handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    return (window->comm->size - 1) * shard;
+}
+
 zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems,
                           zero_dtype dtype, zr_handle *out, zero_error *error)
 {
@@ -68,18 +83,22 @@ zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t 
     ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
     ZERO_TRY(zr_comm_settle(comm, comm->ops->start(out, error), error));
     out->pending = true;
-    int64_t shard_bytes = window->kind == ZR_WINDOW_SHARED ? 0 : shard_elems * (int64_t)zero_dtype_bytes(dtype);
-    count_message(comm, op, slot, shard_elems, (comm->size - 1) * shard_bytes);
+    count_message(comm, op, slot, shard_elems, bytes_fetched(out));
     return ZERO_OK;
 }
 
-zero_status zr_comm_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error)
+zero_status zr_comm_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     error = ZR_OR_OWN_ERROR(error);
     assert(handle->pending && handle->op == ZERO_COMM_reduce_scatter);
     handle->pending = false;
-    return zr_comm_settle(comm, comm->ops->reduce_scatter_wait(handle, dst, add, error), error);
+    int64_t begin = zr_recorder_begin(comm->recorder);
+    zero_status status = can_sum(to->dtype) ? comm->ops->reduce_scatter_wait(handle, to, error)
+                                            : refuse(handle->window, handle->op, handle->slot,
+                                                     "sums are rounded to f32, bf16 or f16", error);
+    zr_recorder_add(comm->recorder, ZR_ACTIVITY_reduce_scatter, begin, bytes_fetched(handle), 0, handle->slot);
+    return zr_comm_settle(comm, status, error);
 }
 
 zero_status zr_comm_all_gather_wait(zr_handle *handle, zero_error *error)
@@ -88,7 +107,10 @@ zero_status zr_comm_all_gather_wait(zr_handle *handle, zero_error *error)
     error = ZR_OR_OWN_ERROR(error);
     assert(handle->pending && handle->op == ZERO_COMM_all_gather);
     handle->pending = false;
-    return zr_comm_settle(comm, comm->ops->all_gather_wait(handle, error), error);
+    int64_t begin = zr_recorder_begin(comm->recorder);
+    zero_status status = comm->ops->all_gather_wait(handle, error);
+    zr_recorder_add(comm->recorder, ZR_ACTIVITY_all_gather, begin, bytes_fetched(handle), 0, handle->slot);
+    return zr_comm_settle(comm, status, error);
 }
 
 zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error)
@@ -108,9 +130,9 @@ static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64
                         .shard_elems = shard_elems,
                         .dtype = ZERO_F32};
     ZERO_TRY(check_operand(&handle, error));
+    const zr_sum_target own = {.data = (float *)(window->mine + offset) + window->comm->rank * shard_elems, .dtype = ZERO_F32};
     ZERO_TRY(ops->start(&handle, error));
-    ZERO_TRY(ops->reduce_scatter_wait(&handle, (float *)(window->mine + offset) + window->comm->rank * shard_elems, false,
-                                      error));
+    ZERO_TRY(ops->reduce_scatter_wait(&handle, &own, error));
     handle.op = ZERO_COMM_all_gather;
     ZERO_TRY(ops->start(&handle, error));
     ZERO_TRY(ops->all_gather_wait(&handle, error));

@@ -15,6 +15,7 @@
 #ifndef ZR_COMM_COMM_H
 #define ZR_COMM_COMM_H
 
+#include "base/recorder.h"
 #include "memory/ledger.h"
 #include <zero/comm.h>
 
@@ -41,15 +42,22 @@ typedef struct zr_handle { // an operation under way
     void *impl;
 } zr_handle;
 
+// Where a reduced shard goes: data(shard_elems) = tree sum, in fp32, of the ranks' contributions, or data + that sum; rounded
+// once, to dtype. data may be the own shard of the own region where dtype is the operand's.
+typedef struct zr_sum_target {
+    void *data;
+    zero_dtype dtype; // F32, BF16 or F16
+    bool add;
+} zr_sum_target;
+
 typedef enum zr_reduction { ZR_SUM, ZR_MAX, ZR_MIN } zr_reduction;
 
 typedef struct zr_comm_ops {
     const char *name;
     zero_status (*window_create)(zero_comm *comm, zr_window *window, zero_error *error);
     void (*window_destroy)(zr_window *window);
-    // Contributions lie at `offset` of each rank's region: (N, shard_elems). wait: dst(shard_elems) fp32 = tree sum of the
-    // ranks' shard `rank`, or dst += tree sum. dst may be the own shard of the own region.
-    zero_status (*reduce_scatter_wait)(zr_handle *handle, float *dst, bool add, zero_error *error);
+    // Contributions lie at `offset` of each rank's region: (N, shard_elems) of the handle's dtype. wait: see zr_sum_target.
+    zero_status (*reduce_scatter_wait)(zr_handle *handle, const zr_sum_target *to, zero_error *error);
     // The own shard lies in place at offset + rank*shard bytes; after wait the region holds all N.
     zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
     zero_status (*start)(zr_handle *handle, zero_error *error); // seals the operand of either
@@ -82,6 +90,7 @@ struct zero_comm {
     zero_traffic traffic;   // counted here, in comm.c, once for all implementations
     uint64_t message_hash;  // of (op, slot, shard_elems) of the operations on windows since zr_comm_hash_reset
     int64_t message_count;  // of those
+    zr_recorder *recorder;  // of collectives and waits, the engine's; NULL: nothing is recorded
     void *impl;
 };
 
@@ -90,12 +99,12 @@ struct zero_comm {
 zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots, const char *const *slot_names, zr_window *out, zero_error *error);
 void zr_window_destroy(zr_window *window); // not collective; zeroed windows are fine
 
-// shard_elems: elements of one rank's shard. dtype of the operand (fp32 now). op: ZERO_COMM_reduce_scatter or ZERO_COMM_all_gather.
+// shard_elems: elements of one rank's shard. dtype of the operand: F32, BF16 or F16. op: ZERO_COMM_reduce_scatter or ZERO_COMM_all_gather.
 zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, zr_handle *out, zero_error *error);
-zero_status zr_comm_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error);
+zero_status zr_comm_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error);
 zero_status zr_comm_all_gather_wait(zr_handle *handle, zero_error *error);
 zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error);
-// In place over the region: reduce-scatter into the own shard, then all-gather. Synchronous: the region may be overwritten.
+// In place over the region, fp32: reduce-scatter into the own shard, then all-gather. Synchronous: the region may be overwritten.
 zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_error *error);
 
 zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error);
@@ -113,7 +122,8 @@ void zr_comm_hash_reset(zero_comm *comm);
 // Bytes that this communicator keeps for shards on their way (mpi), whatever the pieces; 0 where peers are read in place.
 int64_t zr_comm_staging_bytes(const zero_comm *comm);
 
-// dst[i] = (or +=) tree sum over r of src[r][i]; the order of contract 3, one rounding an addition, vectorised.
-void zr_tree_sum(float *dst, const float *const *src, int ranks, int64_t count, bool add, int threads);
+// to->data[i] = [to->data[i] +] tree sum over r of src[r][i] (type `dtype`): the order of contract 3, every addition in fp32 and
+// rounded once to fp32, the result once to to->dtype; vectorised.
+void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks, int64_t count, int threads);
 
 #endif

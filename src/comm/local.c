@@ -60,7 +60,7 @@ static void bind_to_parent(const zr_control *control)
 
 static zero_status take_record(zr_control *control, const zr_launch *launch, zero_error *error)
 {
-    zr_record *record = &control->records[launch->rank];
+    zr_rank_record *record = &control->records[launch->rank];
     if (control->ranks != launch->size)
         return zr_fail(error, ZERO_ERR_CONFIG, "the environment says %d ranks, but their shared memory was made for %d",
                        launch->size, control->ranks);
@@ -155,7 +155,7 @@ undo_comms:
 
 static void progress(zero_comm *comm)
 {
-    zr_record *record = ((zr_local *)comm->impl)->record;
+    zr_rank_record *record = ((zr_local *)comm->impl)->record;
     uint64_t beats = atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
     atomic_store_explicit(&record->step, comm->step, memory_order_relaxed);
     atomic_store_explicit(&record->heartbeat, beats + 1, memory_order_relaxed);

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 // Another build of the library lays its memory out otherwise and must not map ours.
-#define MAGIC (0x6f72657a2d313030ull ^ sizeof(zr_control) << 20 ^ sizeof(zr_record))
+#define MAGIC (0x6f72657a2d313030ull ^ sizeof(zr_control) << 20 ^ sizeof(zr_rank_record))
 
 static int64_t sent_at(int ranks)
 {
-    return ZR_ROUND_UP((int64_t)(sizeof(zr_control) + sizeof(zr_record) * (size_t)ranks), ZR_LINE);
+    return ZR_ROUND_UP((int64_t)(sizeof(zr_control) + sizeof(zr_rank_record) * (size_t)ranks), ZR_LINE);
 }
 
 static int64_t taken_at(int ranks)
@@ -137,7 +137,7 @@ void zr_local_control_unmap(zr_control *control)
 // The order that makes a lost wake-up impossible: word, bell, look at waiters here; waiters, bell, word in zr_local_await.
 void zr_local_ring(zr_control *control, int rank)
 {
-    zr_record *record = &control->records[rank];
+    zr_rank_record *record = &control->records[rank];
     atomic_fetch_add(&record->bell, 1);
     if (atomic_load(&record->waiters) > 0)
         syscall(SYS_futex, &record->bell, control->threads ? FUTEX_WAKE_PRIVATE : FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

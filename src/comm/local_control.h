@@ -30,7 +30,7 @@ typedef struct zr_process { // told from a later one of the same number by its s
     uint64_t name_space; // of process numbers; another one cannot be asked about
 } zr_process;
 
-typedef struct zr_record {
+typedef struct zr_rank_record {
     _Alignas(ZR_LINE) _Atomic uint32_t bell; // rung after each publication: also a sign of life
     _Atomic uint32_t waiters;
     _Alignas(ZR_LINE) _Atomic uint64_t posted; // rounds of small operations: (round, check)
@@ -41,7 +41,7 @@ typedef struct zr_record {
     zr_process process;
     cpu_set_t cpus; // that the rank may run on
     char note[ZERO_MESSAGE_BYTES]; // why it could not do its part of a collective allocation
-} zr_record;
+} zr_rank_record;
 
 typedef struct zr_window_entry { // written by rank 0 before its ranks agree
     _Atomic int32_t users;
@@ -60,12 +60,12 @@ struct zr_control {
     _Atomic int32_t failure_state;
     zr_local_failure failure;
     zr_window_entry windows[ZR_WINDOWS];
-    zr_record records[];
+    zr_rank_record records[];
 };
 
 typedef struct zr_local { // one rank's view
     zr_control *control;
-    zr_record *record; // its own
+    zr_rank_record *record; // its own
     int rank;
     int memfd;         // -1: threads
     bool spin;         // every rank has a core of its own
@@ -127,7 +127,7 @@ void zr_local_window_destroy(zr_window *window);
 
 // local_ops.c
 zero_status zr_local_start(zr_handle *handle, zero_error *error);
-zero_status zr_local_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error);
+zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error);
 zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error);
 zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error);
 extern const zr_version_ops zr_local_versions;

@@ -28,7 +28,7 @@ void zr_local_host_destroy(zr_local_host *host)
 void zr_local_host_note_death(zr_local_host *host, int rank, int wait_status)
 {
     zr_local_failure failure;
-    zr_record *record = &host->control->records[rank];
+    zr_rank_record *record = &host->control->records[rank];
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
         atomic_store_explicit(&record->state, ZR_RANK_LEFT, memory_order_release);
     if (atomic_load(&record->state) == ZR_RANK_LEFT) {
@@ -41,7 +41,7 @@ void zr_local_host_note_death(zr_local_host *host, int rank, int wait_status)
 
 zr_local_status zr_local_host_status(const zr_local_host *host, int rank)
 {
-    const zr_record *record = &host->control->records[rank];
+    const zr_rank_record *record = &host->control->records[rank];
     int state = atomic_load_explicit(&record->state, memory_order_acquire);
     return (zr_local_status){
         .joined = state != ZR_RANK_ABSENT, .left = state == ZR_RANK_LEFT, .step = atomic_load(&record->step)};

@@ -57,16 +57,17 @@ static void drain(const zr_handle *handle)
     zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
 }
 
-zero_status zr_local_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error)
+zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
-    const float *source[ZERO_MAX_RANKS];
+    const void *source[ZERO_MAX_RANKS];
+    int64_t shard_bytes = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
     for (int i = 0; i < comm->size; i++) {
         int r = (comm->rank + i) % comm->size;
         ZERO_TRY(await_sealed(handle, r, "reduce_scatter", error));
-        source[r] = (const float *)(zr_local_region(handle->window, r) + handle->offset) + comm->rank * handle->shard_elems;
+        source[r] = zr_local_region(handle->window, r) + handle->offset + comm->rank * shard_bytes;
     }
-    zr_tree_sum(dst, source, comm->size, handle->shard_elems, add, comm->threads);
+    zr_tree_sum(to, handle->dtype, source, comm->size, handle->shard_elems, comm->threads);
     drain(handle);
     return ZERO_OK;
 }

@@ -95,7 +95,7 @@ static zero_status tell_parent(zero_comm *comm, const zr_wait *wait, zero_error 
 
 static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int culprit, zero_error *error)
 {
-    const zr_record *record = &((zr_local *)comm->impl)->control->records[culprit];
+    const zr_rank_record *record = &((zr_local *)comm->impl)->control->records[culprit];
     bool joined = atomic_load_explicit(&record->state, memory_order_acquire) != ZR_RANK_ABSENT;
     zr_process_look look = joined ? zr_process_look_at(&record->process) : (zr_process_look){.state = '?'};
     zr_local_failure failure = {.rank = culprit, .status = ZERO_ERR_TIMEOUT, .step = atomic_load(&record->step)};
@@ -113,7 +113,7 @@ static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, int r, boo
 {
     zr_local *local = comm->impl;
     const zr_control *control = local->control;
-    const zr_record *record = &control->records[r];
+    const zr_rank_record *record = &control->records[r];
     int state = atomic_load_explicit(&record->state, memory_order_acquire);
     if (r == comm->rank || state == ZR_RANK_ABSENT)
         return ZERO_OK;
@@ -158,7 +158,7 @@ static int find_culprit(const zr_control *control, int self, int peer)
     return peer;
 }
 
-static uint64_t pulse_of(const zr_record *record)
+static uint64_t pulse_of(const zr_rank_record *record)
 {
     return atomic_load_explicit(&record->bell, memory_order_relaxed) +
            atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
@@ -192,7 +192,7 @@ static void sleep_on(const zr_control *control, _Atomic uint32_t *bell, uint32_t
 }
 
 // Registered as a waiter of the peer, so that its next publication rings.
-static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, zr_record *peer, zero_error *error)
+static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, zr_rank_record *peer, zero_error *error)
 {
     zr_control *control = ((zr_local *)comm->impl)->control;
     patience patience = {.culprit = -1};
@@ -213,14 +213,20 @@ static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, zr_record
 zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error)
 {
     zr_local *local = comm->impl;
-    if (is_ready(wait) || (local->spin && spin(wait)))
+    if (is_ready(wait))
         return ZERO_OK;
-    zr_record *peer = &local->control->records[wait->peer];
+    int64_t begin = zr_recorder_begin(comm->recorder);
+    if (local->spin && spin(wait)) {
+        zr_recorder_add(comm->recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
+        return ZERO_OK;
+    }
+    zr_rank_record *peer = &local->control->records[wait->peer];
     atomic_store_explicit(&local->record->waiting_on, wait->peer, memory_order_relaxed);
     atomic_fetch_add(&peer->waiters, 1);
     zero_status status = await_ringing(comm, wait, peer, error);
     atomic_fetch_sub(&peer->waiters, 1);
     atomic_store_explicit(&local->record->waiting_on, -1, memory_order_relaxed);
+    zr_recorder_add(comm->recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
     return status;
 }
 

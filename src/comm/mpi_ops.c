@@ -20,10 +20,15 @@ static const char *slot_name(const zr_handle *handle)
     return handle->window->slot_names ? handle->window->slot_names[handle->slot] : NULL;
 }
 
+static int64_t shard_bytes(const zr_handle *handle)
+{
+    return handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+}
+
 static char *staging_of(const zero_comm *comm, int half, int rank)
 {
     const zr_mpi *mpi = comm->impl;
-    return mpi->staging + ((int64_t)half * comm->size + rank) * zr_staging_elems(comm->size) * (int64_t)sizeof(float);
+    return mpi->staging + ((int64_t)half * comm->size + rank) * zr_staging_part(comm->size);
 }
 
 zero_status zr_mpi_start(zr_handle *handle, zero_error *error)
@@ -46,45 +51,47 @@ static int peer_after(const zero_comm *comm, int i)
     return (comm->rank + i) % comm->size;
 }
 
-// Elements first..first+count of every shard: to each rank its own, from each rank ours.
-static zero_status post_chunk(zr_handle *handle, int half, int64_t first, int64_t count, zero_error *error)
+// Bytes first..first+bytes of every shard: to each rank its own, from each rank ours.
+static zero_status post_part(zr_handle *handle, int half, int64_t first, int64_t bytes, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[half];
-    const float *operand = (const float *)(handle->window->mine + handle->offset);
-    int64_t bytes = count * (int64_t)sizeof(float);
+    const char *part = handle->window->mine + handle->offset + first;
     for (int i = 1; i < comm->size; i++) {
         int from = peer_before(comm, i), to = peer_after(comm, i);
         ZERO_TRY(zr_mpi_irecv(comm, batch, staging_of(comm, half, from), bytes, from, error));
-        ZERO_TRY(zr_mpi_isend(comm, batch, operand + to * handle->shard_elems + first, bytes, to, error));
+        ZERO_TRY(zr_mpi_isend(comm, batch, part + to * shard_bytes(handle), bytes, to, error));
     }
     return ZERO_OK;
 }
 
-static void sum_chunk(zr_handle *handle, int half, float *dst, int64_t first, int64_t count, bool add)
+static void sum_part(zr_handle *handle, int half, const zr_sum_target *to, int64_t first, int64_t bytes)
 {
     const zero_comm *comm = handle->window->comm;
-    const float *source[ZERO_MAX_RANKS];
+    const void *source[ZERO_MAX_RANKS];
+    int64_t element = (int64_t)zero_dtype_bytes(handle->dtype);
+    zr_sum_target part = *to;
+    part.data = (char *)to->data + first / element * (int64_t)zero_dtype_bytes(to->dtype);
     for (int r = 0; r < comm->size; r++)
-        source[r] = (const float *)staging_of(comm, half, r);
-    source[comm->rank] = (const float *)(handle->window->mine + handle->offset) + comm->rank * handle->shard_elems + first;
-    zr_tree_sum(dst + first, source, comm->size, count, add, comm->threads);
+        source[r] = staging_of(comm, half, r);
+    source[comm->rank] = handle->window->mine + handle->offset + comm->rank * shard_bytes(handle) + first;
+    zr_tree_sum(&part, handle->dtype, source, comm->size, bytes / element, comm->threads);
 }
 
 // One half of the staging fills while the other is summed.
-zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error)
+zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     zr_mpi *mpi = comm->impl;
-    int64_t step = zr_staging_elems(comm->size), n = handle->shard_elems;
+    int64_t step = zr_staging_part(comm->size), n = shard_bytes(handle);
     if (n > 0)
-        ZERO_TRY(post_chunk(handle, 0, 0, ZR_MIN(step, n), error));
+        ZERO_TRY(post_part(handle, 0, 0, ZR_MIN(step, n), error));
     for (int64_t first = 0, half = 0; first < n; first += step, half ^= 1) {
         int64_t next = first + step;
         if (next < n)
-            ZERO_TRY(post_chunk(handle, (int)half ^ 1, next, ZR_MIN(step, n - next), error));
+            ZERO_TRY(post_part(handle, (int)half ^ 1, next, ZR_MIN(step, n - next), error));
         ZERO_TRY(zr_mpi_await(comm, &mpi->batch[half], "reduce_scatter", slot_name(handle), error));
-        sum_chunk(handle, (int)half, dst, first, ZR_MIN(step, n - first), add);
+        sum_part(handle, (int)half, to, first, ZR_MIN(step, n - first));
     }
     return ZERO_OK;
 }
@@ -93,19 +100,18 @@ static zero_status gather_part(zr_handle *handle, int64_t first, int64_t bytes, 
 {
     zero_comm *comm = handle->window->comm;
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
-    int64_t shard = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
     char *part = handle->window->mine + handle->offset + first;
     for (int i = 1; i < comm->size; i++) {
         int from = peer_before(comm, i), to = peer_after(comm, i);
-        ZERO_TRY(zr_mpi_irecv(comm, batch, part + from * shard, bytes, from, error));
-        ZERO_TRY(zr_mpi_isend(comm, batch, part + comm->rank * shard, bytes, to, error));
+        ZERO_TRY(zr_mpi_irecv(comm, batch, part + from * shard_bytes(handle), bytes, from, error));
+        ZERO_TRY(zr_mpi_isend(comm, batch, part + comm->rank * shard_bytes(handle), bytes, to, error));
     }
     return zr_mpi_await(comm, batch, "all_gather", slot_name(handle), error);
 }
 
 zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error)
 {
-    int64_t bytes = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    int64_t bytes = shard_bytes(handle);
     for (int64_t first = 0; first < bytes; first += GATHER_BYTES)
         ZERO_TRY(gather_part(handle, first, ZR_MIN(GATHER_BYTES, bytes - first), error));
     return ZERO_OK;
@@ -132,7 +138,7 @@ static zero_status exchange_small(zero_comm *comm, const void *data, int64_t byt
 {
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
     small_head head = {.check = check, .step = comm->step};
-    int64_t room = zr_staging_elems(comm->size) * (int64_t)sizeof(float);
+    int64_t room = zr_staging_part(comm->size);
     char *own = staging_of(comm, 0, comm->rank);
     memcpy(own, &head, sizeof head);
     if (bytes > 0)
@@ -150,7 +156,7 @@ zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, 
                                     zero_error *error)
 {
     int64_t size = (int64_t)zero_dtype_bytes(dtype),
-            room = zr_staging_elems(comm->size) * (int64_t)sizeof(float) - (int64_t)sizeof(small_head);
+            room = zr_staging_part(comm->size) - (int64_t)sizeof(small_head);
     for (int64_t first = 0; first < count; first += room / size) {
         int64_t n = ZR_MIN(room / size, count - first);
         char *part = (char *)data + first * size;

@@ -28,7 +28,7 @@ typedef struct zr_mpi {
     MPI_Comm data, notes;
     bool finalize;         // MPI was initialised here
     bool failed;           // messages may be under way for ever: nothing that they use is given back
-    char *staging;         // (2, N, zr_staging_elems) floats
+    char *staging;         // (2, N, zr_staging_part) bytes
     int64_t staging_bytes;
     zr_mpi_batch batch[2];
     MPI_Request *beats;    // (N) signs of life under way
@@ -49,7 +49,7 @@ void zr_mpi_abort(zero_comm *comm, const char *message);
 
 // mpi_ops.c
 zero_status zr_mpi_start(zr_handle *handle, zero_error *error);
-zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error);
+zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error);
 zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error);
 zero_status zr_mpi_quiesce(zr_window *window, int slot, zero_error *error);
 zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error);

@@ -124,11 +124,13 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
 zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot, zero_error *error)
 {
     patience patience = {.last = zr_clock_seconds()};
+    int64_t begin = zr_recorder_begin(comm->recorder);
     for (int64_t polls = 1;; polls++) {
         int done = 0;
         ZERO_TRY(zr_mpi_check(comm, MPI_Testall(batch->count, batch->requests, &done, MPI_STATUSES_IGNORE), doing, error));
         if (done) {
             batch->count = 0;
+            zr_recorder_add(comm->recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
             return ZERO_OK;
         }
         if (polls % POLLS == 0 || patience.waited > SLEEP_AFTER)

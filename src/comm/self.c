@@ -51,11 +51,11 @@ static zero_status start(zr_handle *handle, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status reduce_scatter_wait(zr_handle *handle, float *dst, bool add, zero_error *error)
+static zero_status reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error)
 {
-    const float *source = (const float *)(handle->window->mine + handle->offset);
-    if (dst != source || add)
-        zr_tree_sum(dst, &source, 1, handle->shard_elems, add, handle->window->comm->threads);
+    const void *source = handle->window->mine + handle->offset;
+    if (to->data != source || to->add)
+        zr_tree_sum(to, handle->dtype, &source, 1, handle->shard_elems, handle->window->comm->threads);
     return ZERO_OK;
 }
 

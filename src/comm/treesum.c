@@ -2,30 +2,27 @@
 //
 //   sum(lo, n) = sum(lo, k) + sum(lo + k, n - k),  k the largest power of two below n:  ((0+1)+(2+3))+(4+5)
 //
-// Blocks are independent of each other and elements of their neighbours, so neither threads nor vectors change a bit.
-// Every sum goes to a buffer of its own before dst is written: dst may be one of the sources.
+// Sources of 16 bits are widened as they are read, a block at a time; the sum is rounded to the target's type once, as it
+// is stored. Blocks are independent of each other and elements of their neighbours, so neither threads nor vectors change
+// a bit. Every sum goes to a buffer of its own before the target is written: it may be one of the sources.
 #include "comm/comm.h"
 #include "comm/copy.h"
+#include "comm/treesum_leaves.h"
 
 #include <string.h>
 
-#define BLOCK 1024           // floats
-#define PARALLEL_FROM 131072 // floats: below, waking a team costs more than it brings
+#define BLOCK 1024           // elements
+#define PARALLEL_FROM 131072 // elements: below, waking a team costs more than it brings
 
-typedef const float *const *sources;
+typedef struct sum_sources {
+    zero_dtype dtype;
+    const zr_tree_leaves *leaves;
+    const void *const *data; // (ranks)
+} sum_sources;
 
-static void add_pair(float *restrict out, const float *restrict a, const float *restrict b, int64_t count)
+static int64_t bytes_of(zero_dtype dtype, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
-        out[i] = a[i] + b[i];
-}
-
-static void add_four(float *restrict out, sources src, int64_t first, int64_t count)
-{
-    const float *restrict a = src[0] + first, *restrict b = src[1] + first;
-    const float *restrict c = src[2] + first, *restrict d = src[3] + first;
-    for (int64_t i = 0; i < count; i++)
-        out[i] = (a[i] + b[i]) + (c[i] + d[i]);
+    return count * (int64_t)zero_dtype_bytes(dtype);
 }
 
 static void accumulate(float *restrict out, const float *restrict a, int64_t count)
@@ -42,63 +39,86 @@ static int largest_power_below(int n)
     return k;
 }
 
-// out(count) = sum over src[0..n) of elements first..first+count; at most 10 levels deep, a block each.
-static void sum_block(float *restrict out, sources src, int n, int64_t first, int64_t count)
+// out(count) = sum over sources lo..lo+n-1 of elements first..first+count; at most 10 levels deep, a block each.
+static void sum_block(float *restrict out, const sum_sources *src, int lo, int n, int64_t first, int64_t count)
 {
     if (n == 1) {
-        memcpy(out, src[0] + first, sizeof *out * (size_t)count);
+        zr_widen(src->dtype, (const char *)src->data[lo] + bytes_of(src->dtype, first), count, out);
         return;
     }
     if (n == 2) {
-        add_pair(out, src[0] + first, src[1] + first, count);
+        src->leaves->pair(out, src->data + lo, first, count);
         return;
     }
     if (n == 4) {
-        add_four(out, src, first, count);
+        src->leaves->four(out, src->data + lo, first, count);
         return;
     }
     int k = largest_power_below(n);
-    sum_block(out, src, k, first, count);
+    sum_block(out, src, lo, k, first, count);
     if (n == k + 1) {
-        accumulate(out, src[k] + first, count);
+        src->leaves->add(out, src->data + lo + k, first, count);
         return;
     }
     float right[BLOCK];
-    sum_block(right, src + k, n - k, first, count);
+    sum_block(right, src, lo + k, n - k, first, count);
     accumulate(out, right, count);
+}
+
+// dst += total: the old value widened, the new one rounded once.
+static void add_block(zero_dtype dtype, void *dst, float *total, int64_t count)
+{
+    if (dtype == ZERO_F32) {
+        accumulate(dst, total, count);
+        return;
+    }
+    zr_tree_leaves_of(dtype)->add(total, (const void *const *)&dst, 0, count);
+    zr_narrow(dtype, total, count, dst);
+}
+
+static void stream_block(zero_dtype dtype, void *dst, const float *total, int64_t count)
+{
+    if (dtype == ZERO_F32) {
+        zr_comm_copy_streaming(dst, total, bytes_of(dtype, count));
+        return;
+    }
+    uint16_t narrow[BLOCK];
+    zr_narrow(dtype, total, count, narrow);
+    zr_comm_copy_streaming(dst, narrow, bytes_of(dtype, count));
 }
 
 enum { STORE, STORE_STREAMING, STORE_ADDING };
 
-static void sum_and_store(float *dst, sources src, int ranks, int64_t first, int64_t count, int how)
+static void sum_and_store(const zr_sum_target *to, const sum_sources *src, int ranks, int64_t first, int64_t count, int how)
 {
     float total[BLOCK];
-    size_t bytes = sizeof *dst * (size_t)count;
-    sum_block(total, src, ranks, first, count);
+    void *dst = (char *)to->data + bytes_of(to->dtype, first);
+    sum_block(total, src, 0, ranks, first, count);
     if (how == STORE_ADDING)
-        accumulate(dst + first, total, count);
+        add_block(to->dtype, dst, total, count);
     else if (how == STORE_STREAMING)
-        zr_comm_copy_streaming(dst + first, total, (int64_t)bytes);
+        stream_block(to->dtype, dst, total, count);
     else
-        memcpy(dst + first, total, bytes);
+        zr_narrow(to->dtype, total, count, dst);
 }
 
 // A large result that is not in the cache already, as a source in whose place it goes is, would only push others out.
-static int choose_store(const float *dst, sources src, int ranks, int64_t count, bool add)
+static int choose_store(const zr_sum_target *to, const void *const *src, int ranks, int64_t count)
 {
-    bool large = count * (int64_t)sizeof *dst >= ZR_STREAM_FROM;
+    bool large = bytes_of(to->dtype, count) >= ZR_STREAM_FROM;
     for (int r = 0; r < ranks; r++)
-        large = large && dst != src[r];
-    return add ? STORE_ADDING : large ? STORE_STREAMING : STORE;
+        large = large && to->data != src[r];
+    return to->add ? STORE_ADDING : large ? STORE_STREAMING : STORE;
 }
 
-void zr_tree_sum(float *dst, const float *const *src, int ranks, int64_t count, bool add, int threads)
+void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks, int64_t count, int threads)
 {
+    const sum_sources sources = {.dtype = dtype, .leaves = zr_tree_leaves_of(dtype), .data = src};
     int64_t blocks = (count + BLOCK - 1) / BLOCK;
-    int how = choose_store(dst, src, ranks, count, add);
+    int how = choose_store(to, src, ranks, count);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static) num_threads(ZR_MAX(threads, 1)) if (count >= PARALLEL_FROM)
 #endif
     for (int64_t b = 0; b < blocks; b++)
-        sum_and_store(dst, src, ranks, b * BLOCK, ZR_MIN(BLOCK, count - b * BLOCK), how);
+        sum_and_store(to, &sources, ranks, b * BLOCK, ZR_MIN(BLOCK, count - b * BLOCK), how);
 }

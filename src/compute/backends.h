@@ -9,6 +9,9 @@ extern const zr_backend zr_cpu_backend_portable;
 extern const zr_backend zr_cpu_backend_avx2;   // listed where this build has it (x86-64)
 extern const zr_backend zr_cpu_backend_avx512; // likewise
 
+// Refuses a product that no backend computes, by name.
+zero_status zr_product_check(const zr_product *product, zero_error *error);
+
 // Words below are dropped: the least integer >= p * 2^32, so that comparing integers is comparing reals.
 static inline uint64_t zr_dropout_threshold(float p)
 {

@@ -1,54 +1,60 @@
-// Arithmetic on buffers, in five tables behind a queue (contracts 3, 12). ref/ is plain C and the oracle; cpu/ is oneDNN and SIMD.
+// Arithmetic on buffers, in five tables behind a queue (contracts 3, 12; the fifth in optimizer_ops.h). ref/ is plain C and the oracle; cpu/ is oneDNN and SIMD.
 //
 // A queue belongs to one rank's thread and orders what is submitted to it; on the CPU every call has finished when it
 // returns. All sizes in elements, all matrices dense and row-major, all pointers 64-byte aligned unless a comment says
 // otherwise. Results depend on the arguments, the number of threads and the instruction set alone, never on addresses.
-// dtype arguments: ZERO_F32 now; anything else is ZERO_ERR_UNSUPPORTED.
+// Storage types: ZERO_F32, ZERO_BF16, ZERO_F16. Whatever is stored in, arithmetic and sums are fp32 (ref: double), and a result is
+// rounded once, to nearest even, where it is stored; fp16 overflows to infinity.
 #ifndef ZR_COMPUTE_COMPUTE_H
 #define ZR_COMPUTE_COMPUTE_H
 
-#include "base/status.h"
-#include <zero/model.h>
+#include "compute/optimizer_ops.h"
 
-typedef struct zr_queue zr_queue;
 typedef struct zr_backend zr_backend;
 
-typedef enum zr_epilogue { ZR_EPILOGUE_NONE, ZR_EPILOGUE_BIAS } zr_epilogue;
+typedef enum zr_epilogue {
+    ZR_EPILOGUE_NONE,
+    ZR_EPILOGUE_BIAS,          // + bias(n)
+    ZR_EPILOGUE_GELU_BACKWARD, // * gelu'(pre)(m,n)
+} zr_epilogue;
 
-typedef struct zr_product { // D(m,n) = op(A)(m,k) op(B)(k,n) [+ bias(n)] [+ D]; op: transposed as stored when trans_x
-    zero_dtype dtype;
+typedef struct zr_product { // D(m,n) = op(A)(m,k) op(B)(k,n), epilogue [+ D]; op: transposed as stored when trans_x
+    zero_dtype dtype;      // of A, B, and bias or pre
+    zero_dtype out;        // of D: dtype, or ZERO_F32
     int64_t m, n, k;
     bool trans_a, trans_b; // trans_a: A lies as (k,m); trans_b: B lies as (n,k)
-    bool add;              // D += ...
+    bool gelu_a;           // gelu(A) in A's place, rounded to dtype: what gelu_forward would have stored is never stored
+    bool add;              // D += ..., where out is ZERO_F32 and the epilogue none
     zr_epilogue epilogue;
 } zr_product;
 
 typedef struct zr_product_ops {
-    // Scratch bytes that run needs for this product; taken from queue->scratch.
+    // Scratch bytes that run needs for this product, taken from queue->scratch; enough for one of fewer rows m as well.
     size_t (*scratch)(zr_queue *queue, const zr_product *product);
-    // bias may be NULL where the epilogue needs none. Creates what it caches at the first call for a shape.
-    zero_status (*run)(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias, void *d, zero_error *error);
+    // operand: the epilogue's bias or pre, NULL where it needs none. Creates what it caches at the first call for a shape.
+    zero_status (*run)(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand, void *d, zero_error *error);
 } zr_product_ops;
 
 typedef struct zr_norm { // LayerNorm over the last dimension; statistics in fp32, one pair a row
-    zero_dtype dtype;
+    zero_dtype dtype;  // of y, dy, gamma, beta, and of what residual_norm_forward adds
+    zero_dtype stream; // of x, sum, dx: the residual stream
     int64_t rows, width;
     float epsilon;
 } zr_norm;
 
 typedef struct zr_loss { // softmax cross-entropy of rows of logits
-    zero_dtype dtype;
+    zero_dtype dtype; // of the logits and of the gradient that replaces them
     int64_t rows, vocab;
     float factor; // gradient = (softmax - onehot) * factor
 } zr_loss;
 
 typedef struct zr_row_ops {
     // y = (x - mean) * rstd * gamma + beta; mean, rstd (rows) may be NULL (evaluation).
-    void (*norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const float *gamma, const float *beta, void *y, float *mean, float *rstd);
-    // sum = a + b, and its norm into y, in one pass; sum may be a.
-    void (*residual_norm_forward)(zr_queue *queue, const zr_norm *norm, const void *a, const void *b, void *sum, const float *gamma, const float *beta, void *y, float *mean, float *rstd);
+    void (*norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, const void *beta, void *y, float *mean, float *rstd);
+    // sum = x + branch, and the norm of sum as it was rounded into y, in one pass; sum may be x, or branch where stream == dtype.
+    void (*residual_norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum, const void *gamma, const void *beta, void *y, float *mean, float *rstd);
     // dx = [dx +] gradient; dgamma, dbeta (width): set, or added to where add_parameters. scratch: norm_scratch bytes, 64-byte aligned.
-    void (*norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const float *gamma, const float *mean, const float *rstd, void *dx, bool add_dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch);
+    void (*norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *mean, const float *rstd, void *dx, bool add_dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch);
     size_t (*norm_scratch)(const zr_queue *queue, const zr_norm *norm);
     // loss[i] (rows) = -log softmax(logits[i])[target[i]], in fp32; where gradient: logits are overwritten by their gradient.
     // target < 0: the row counts nothing (loss 0, gradient 0).
@@ -57,7 +63,7 @@ typedef struct zr_row_ops {
 } zr_row_ops;
 
 typedef struct zr_attention { // causal self-attention over packed qkv (batch, seq, 3*heads*head_dim): q | k | v, each (heads, head_dim)
-    zero_dtype dtype;
+    zero_dtype dtype;     // of qkv, out and their gradients; scores, probabilities and sums are fp32
     int64_t batch, seq, heads, head_dim;
     float scale;          // of the scores, 1/sqrt(head_dim)
     float dropout;        // of the probabilities; 0: none
@@ -78,39 +84,20 @@ typedef struct zr_attention_ops { // never stores a (seq x seq) matrix a head; w
 typedef struct zr_element_ops {
     void (*gelu_forward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out);              // gelu_new (tanh); out may be pre
     void (*gelu_backward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *d);               // d *= gelu'(pre), in place
-    void (*add)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *a, const void *b, void *out);          // out may be a
-    void (*dropout)(zr_queue *queue, zero_dtype dtype, int64_t n, float p, uint64_t key, const void *x, void *out); // 1/(1-p) where kept, else 0; out may be x
+    // out = x + branch; stream: of x and out, dtype: of branch. out may be x.
+    void (*add)(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x, const void *branch, void *out);
+    // 1/(1-p) x where kept, else 0; from: of x, to: of out. p = 0 converts. out may be x where the types are the same.
+    void (*dropout)(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p, uint64_t key, const void *x, void *out);
+    void (*convert)(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x, void *out);       // out must not overlap x
     void (*column_sum)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out, bool add, void *scratch); // bias gradients
     size_t (*column_sum_scratch)(const zr_queue *queue, int64_t rows, int64_t width);
-    // out(rows, width) = tokens[ids[i]] + positions[i % seq]; positions may be NULL
-    void (*embedding_forward)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out);
+    // out(rows, width) = tokens[ids[i]] + positions[i % seq]; positions may be NULL. dtype: of the tables, stream: of out.
+    void (*embedding_forward)(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out);
     // d_tokens(vocab, width) [set: zeroed first, or added to] += rows of d by id, in the order of rows; d_positions(max_seq, width) likewise.
-    void (*embedding_backward)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *d, int64_t vocab, float *d_tokens, bool add_tokens, int64_t max_seq, float *d_positions, bool add_positions);
+    void (*embedding_backward)(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *d, int64_t vocab, float *d_tokens, bool add_tokens, int64_t max_seq, float *d_positions, bool add_positions);
     void (*copy)(zr_queue *queue, int64_t bytes, const void *from, void *to);
     void (*zero)(zr_queue *queue, int64_t bytes, void *to);
 } zr_element_ops;
-
-typedef enum zr_update_kind { ZR_UPDATE_ADAMW, ZR_UPDATE_ADAM_L2, ZR_UPDATE_SGD, ZR_UPDATE_ADAGRAD, ZR_UPDATE_LION } zr_update_kind;
-
-typedef struct zr_update { // one elementwise update by formulas.md; state vectors: adam m, v; sgd buf; adagrad s; lion m
-    zr_update_kind kind;
-    double lr, beta1, beta2, epsilon, weight_decay; // this range's decay (0 for tensors without)
-    double momentum, dampening;
-    bool nesterov, first; // first: SGD's buffer is set, not averaged
-    double correction1, correction2; // 1 - beta^t
-    float gradient_scale; // unscale x clip: the gradient is read as g * gradient_scale
-} zr_update;
-
-typedef struct zr_optimizer_ops {
-    void (*update)(zr_queue *queue, const zr_update *update, int64_t n, float *p, float *state0, float *state1, const float *g);
-    // Squares summed in double, in one fixed order for each part: part k is g[first[k] .. first[k]+count[k]), at most 2048 elements,
-    // first a multiple of 64. sums (parts).
-    void (*square_sums)(zr_queue *queue, const float *g, int64_t parts, const int64_t *first, const int32_t *count, double *sums);
-    // LAMB: moments and direction u = (m/(sqrt(v)+eps) + wd*p) into u; then apply p -= step * u.
-    void (*lamb_direction)(zr_queue *queue, const zr_update *update, int64_t n, const float *p, float *m, float *v, const float *g, float *u);
-    void (*subtract_scaled)(zr_queue *queue, int64_t n, float step, const float *u, float *p);
-    void (*scale)(zr_queue *queue, int64_t n, float factor, float *x);
-} zr_optimizer_ops;
 
 struct zr_backend {
     const char *name; // "ref", "cpu"
@@ -135,6 +122,11 @@ struct zr_queue {
 // name: "cpu" or "ref". ISA: NULL for what CPUID offers, or "portable", "avx2", "avx512" to force one (tests). Not collective.
 zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_queue **out, zero_error *error);
 void zr_queue_close(zr_queue *queue);
+// Records every call of the queue's backend from here on, until zr_queue_record_end (recording.c). The recorder outlives that.
+typedef struct zr_recording zr_recording;
+typedef struct zr_recorder zr_recorder;
+zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_recording **out, zero_error *error);
+void zr_queue_record_end(zr_queue *queue, zr_recording *recording); // NULL is allowed
 // All that this build has, for tests and doctor: NULL-terminated.
 const zr_backend *const *zr_backends(void);
 // Whether this processor has the instructions of a backend: no function of one that it lacks may be called.

@@ -99,6 +99,23 @@ void zr_queue_close(zr_queue *queue)
     zr_free(queue);
 }
 
+static bool stored_in(zero_dtype dtype)
+{
+    return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;
+}
+
+zero_status zr_product_check(const zr_product *p, zero_error *error)
+{
+    if (!stored_in(p->dtype) || (p->out != p->dtype && p->out != ZERO_F32))
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "matrix product: operands of type %d, result of type %d; operands are fp32, bf16 or fp16, the result "
+                       "as they are or fp32",
+                       (int)p->dtype, (int)p->out);
+    if (p->add && (p->out != ZERO_F32 || p->epilogue != ZR_EPILOGUE_NONE))
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "matrix product: only an fp32 result without epilogue can be added to");
+    return ZERO_OK;
+}
+
 bool zr_dropout_keep(uint64_t key, uint64_t index, float p)
 {
     return zr_philox4x32(key, 0, index / 4).v[index % 4] >= zr_dropout_threshold(p);

@@ -10,7 +10,9 @@
 
 #include "config/keys.h"
 #include "config/optimizer_spec.h"
+#include "config/loss_scale.h"
 #include "config/schedule.h"
+#include <zero/engine.h>
 
 #define ZR_CONFIG_MAX_BYTES ((size_t)64 << 20)
 
@@ -30,6 +32,18 @@ typedef struct zr_setting { // one for each row of the key table
     int line, column;       // in the file; 0: not from there
 } zr_setting;
 
+typedef struct zr_flops_profiler {
+    bool enabled, detailed;
+    int64_t step;      // that is profiled, 1-based
+    char *output_file; // NULL: the log
+    double recompute_factor;
+} zr_flops_profiler;
+
+typedef struct zr_comms_logger {
+    bool enabled, verbose; // verbose: a line for each operation of the first step, else the table at the end alone
+    uint32_t ops;          // bit per zero_comm_op
+} zr_comms_logger;
+
 typedef struct zr_config {
     char *name;           // of the file, for messages
     zr_setting *settings; // (zr_key_count())
@@ -43,6 +57,14 @@ typedef struct zr_config {
     int64_t seed;                                 // of weights, dropout and data order
     zr_optimizer_spec optimizer;
     zr_schedule schedule;
+    zero_dtype dtype;              // F32, BF16 or F16: of parameters and activations
+    zero_dtype accumulator_dtype;  // data_types.grad_accum_dtype, where accumulator_given
+    zero_dtype wire_dtype;         // communication_data_type, where wire_given
+    bool accumulator_given, wire_given;
+    zr_loss_scale_spec loss_scale; // of fp16; kind ZR_SCALE_NONE otherwise
+    bool wall_clock_breakdown, memory_breakdown;
+    zr_flops_profiler flops_profiler;
+    zr_comms_logger comms_logger;
 
     bool adam_w_mode; // as given; optimizer.kind already tells
 } zr_config;
@@ -54,6 +76,7 @@ typedef struct zr_config_facts { // what the file cannot know
     int64_t warmup_steps; // of "auto" and of the program's schedule; 0: a twentieth of total_steps
     int64_t hidden;       // width of the model, for "auto" bucket sizes; 0: DeepSpeed's default
     double lr;            // the program's learning rate for this model; 0: the optimizer's own default
+    zero_dtype auto_dtype; // what precision "auto" means here: BF16 where the processor multiplies it, else F32
 } zr_config_facts;
 
 // text[0..length): JSON with comments and trailing commas; NULL: an empty configuration. `name` stands in messages.
@@ -63,7 +86,8 @@ zero_status zr_config_parse(const char *text, size_t length, const char *name, z
 zero_status zr_config_load(const char *path, zr_config **out, zero_error *error);
 void zr_config_destroy(zr_config *config); // NULL is allowed
 
-// A flag wins over the file and says so (logger); strict: ZERO_ERR_USAGE instead where they differ. `key` is a path of
+// A flag wins over the file and says so (logger); strict: ZERO_ERR_USAGE instead where they differ. "libzero.dtype" (--dtype)
+// wins over fp16.enabled, bf16.enabled and data_types.param_dtype too. `key` is a path of
 // the key table, `value` as written on the command line, `flag` its name ("--stage").
 zero_status zr_config_override(zr_config *config, const char *key, const char *value, const char *flag, bool strict,
                                const zero_logger *logger, zero_error *error);

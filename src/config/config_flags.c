@@ -35,23 +35,44 @@ static zero_status check_value(const zr_key *key, const char *text, const char *
     return *out ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a setting", flag);
 }
 
-// The flag and the file differ: one line, or an error.
-static zero_status report(const zr_config *config, const zr_setting *setting, const zr_key *key, const json_t *value,
-                          const char *flag, bool strict, const zero_logger *logger, zero_error *error)
+typedef struct flagging { // a flag on its way into the settings
+    zr_config *config;
+    const char *flag;
+    bool strict;
+    const zero_logger *logger;
+    zero_error *error;
+} flagging;
+
+static const char *last_name(const char *path)
 {
-    const char *dot = strrchr(key->path, '.'), *name = dot ? dot + 1 : key->path;
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
+static bool differs(const zr_setting *setting, const json_t *value)
+{
+    return setting->origin == ZR_FROM_FILE && setting->value && !zr_setting_is_auto(setting) &&
+           !json_equal(setting->value, value);
+}
+
+// The flag and the file differ: one line, or an error. The flag says `value` for `name`, the file what `setting` has for
+// `other`.
+static zero_status report(const flagging *f, const char *name, const json_t *value, const char *other,
+                          const zr_setting *setting)
+{
     zr_shown now = zr_value_shown(value), before = zr_value_shown(setting->value);
-    if (strict)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s %s contradicts %s:%d, which says %s %s (strict)", flag, now.text,
-                       config->name, setting->line, name, before.text);
-    zr_log(logger, ZERO_LOG_INFO, "%s %s (%s; %s:%d says %s)", name, now.text, flag, config->name, setting->line,
-           before.text);
+    if (f->strict)
+        return zr_fail(f->error, ZERO_ERR_USAGE, "%s %s contradicts %s:%d, which says %s %s (strict)", f->flag, now.text,
+                       f->config->name, setting->line, other, before.text);
+    bool same = !strcmp(name, other);
+    zr_log(f->logger, ZERO_LOG_INFO, "%s %s (%s; %s:%d says %s%s%s)", name, now.text, f->flag, f->config->name,
+           setting->line, same ? "" : other, same ? "" : " ", before.text);
     return ZERO_OK;
 }
 
-static zero_status put_flag(zr_setting *setting, json_t *value, const char *flag, zero_error *error)
+static zero_status put_flag(const flagging *f, zr_setting *setting, json_t *value)
 {
-    char *copy = zr_strdup(flag, error);
+    char *copy = zr_strdup(f->flag, f->error);
     if (!copy) {
         json_decref(value);
         return ZERO_ERR_MEMORY;
@@ -59,26 +80,70 @@ static zero_status put_flag(zr_setting *setting, json_t *value, const char *flag
     zr_free(setting->flag);
     setting->flag = copy;
     setting->spelled = NULL;
-    return zr_setting_put(setting, value, ZR_FROM_FLAG, error);
+    return zr_setting_put(setting, value, ZR_FROM_FLAG, f->error);
+}
+
+// Keys that say the same as libzero.dtype, and what they have to say beside it. "auto" is never fp16.
+static const struct {
+    const char *path, *type; // type NULL: the key holds a type, else the switch of one
+} precision_keys[] = {{"fp16.enabled", "fp16"}, {"bf16.enabled", "bf16"}, {"data_types.param_dtype", NULL}};
+
+static json_t *beside(int key, const json_t *word)
+{
+    const char *type = precision_keys[key].type, *name = json_string_value(word);
+    if (!type || (!strcmp(name, "auto") && strcmp(type, "fp16")))
+        return json_string(name);
+    return json_boolean(!strcmp(name, type));
+}
+
+// The first of the file's words on the precision that the flag contradicts.
+static zero_status report_precision(const flagging *f, const json_t *word)
+{
+    for (int i = 0; i < ZR_COUNT(precision_keys); i++) {
+        const zr_setting *setting = zr_config_at(f->config, precision_keys[i].path);
+        json_t *value = beside(i, word);
+        bool contradicts = value && differs(setting, value);
+        json_decref(value);
+        if (contradicts)
+            return report(f, "dtype", word, precision_keys[i].path, setting);
+    }
+    return ZERO_OK;
+}
+
+static zero_status put_precision(const flagging *f, const json_t *word)
+{
+    for (int i = 0; i < ZR_COUNT(precision_keys); i++) {
+        zr_setting *setting = zr_config_at(f->config, precision_keys[i].path);
+        bool needed = precision_keys[i].type || json_is_string(setting->value);
+        if (needed)
+            ZERO_TRY(put_flag(f, setting, beside(i, word)));
+    }
+    return ZERO_OK;
 }
 
 zero_status zr_config_override(zr_config *config, const char *path, const char *text, const char *flag, bool strict,
                                const zero_logger *logger, zero_error *error)
 {
+    const flagging f = {.config = config, .flag = flag, .strict = strict, .logger = logger, .error = error};
     int index;
     json_t *value;
     ZERO_TRY(find_key(path, flag, &index, error));
     const zr_key *key = zr_key_at(index);
     zr_setting *setting = &config->settings[index];
     ZERO_TRY(check_value(key, text, flag, &value, error));
-    bool differs = setting->origin == ZR_FROM_FILE && setting->value && !zr_setting_is_auto(setting) &&
-                   !json_equal(setting->value, value);
-    zero_status status = differs ? report(config, setting, key, value, flag, strict, logger, error) : ZERO_OK;
+    bool precision = !strcmp(path, "libzero.dtype") && json_is_string(value);
+    zero_status status = ZERO_OK;
+    if (differs(setting, value))
+        status = report(&f, last_name(path), value, last_name(path), setting);
+    else if (precision)
+        status = report_precision(&f, value);
+    if (status == ZERO_OK && precision)
+        status = put_precision(&f, value);
     if (status != ZERO_OK) {
         json_decref(value);
         return status;
     }
-    ZERO_TRY(put_flag(setting, value, flag, error));
+    ZERO_TRY(put_flag(&f, setting, value));
     // The file's schedule may hold the rate that the flag means.
     static const char warmup_max[] = "scheduler.params.warmup_max_lr";
     if (!strcmp(path, "optimizer.params.lr") && json_is_number(zr_config_value(config, warmup_max)))

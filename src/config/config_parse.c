@@ -249,6 +249,7 @@ void zr_config_destroy(zr_config *config)
         zr_free(config->settings[i].flag);
     }
     zr_free(config->settings);
+    zr_free(config->flops_profiler.output_file);
     zr_free(config->name);
     zr_free(config);
 }

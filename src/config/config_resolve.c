@@ -2,6 +2,7 @@
 #include "config/settings.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const batch_keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
@@ -126,21 +127,34 @@ static void warn_renamed(const zr_config *config, const zero_logger *logger)
     }
 }
 
-static bool without_effect(const zr_config *config, int index)
+// Why a given key has no effect, in `text` where it needs a sentence; NULL: it has one, or nobody gave it.
+static const char *without_effect(const zr_config *config, int index, char text[ZR_KEY_PATH_BYTES])
 {
-    return zr_key_at(index)->treatment == ZR_KEY_NO_EFFECT && zr_setting_is_given(&config->settings[index]);
+    const zr_key *key = zr_key_at(index);
+    if (!zr_setting_is_given(&config->settings[index]))
+        return NULL;
+    if (!zr_key_is_idle(key, config))
+        return key->treatment == ZR_KEY_NO_EFFECT ? key->reason : NULL;
+    snprintf(text, ZR_KEY_PATH_BYTES, "%s is false", key->needs);
+    return text;
+}
+
+static bool has_reason(const zr_config *config, int index, const char *reason)
+{
+    char text[ZR_KEY_PATH_BYTES];
+    const char *own = without_effect(config, index, text);
+    return own && !strcmp(own, reason);
 }
 
 // One line for row `index` and all later ones that have no effect for the same reason.
-static void warn_group(const zr_config *config, int index, const zero_logger *logger)
+static void warn_group(const zr_config *config, int index, const char *reason, const zero_logger *logger)
 {
-    const char *reason = zr_key_at(index)->reason;
     for (int i = 0; i < index; i++)
-        if (without_effect(config, i) && !strcmp(zr_key_at(i)->reason, reason))
+        if (has_reason(config, i, reason))
             return;
     zr_buffer keys = {0};
     for (int i = index; i < zr_key_count(); i++)
-        if (without_effect(config, i) && !strcmp(zr_key_at(i)->reason, reason))
+        if (has_reason(config, i, reason))
             zr_buffer_printf(&keys, "%s%s", i > index ? ", " : "", zr_key_at(i)->path);
     zr_log(logger, ZERO_LOG_WARNING, "%s: no effect here: %s: %s",
            zr_setting_where(config, &config->settings[index]).text, keys.failed ? zr_key_at(index)->path : keys.data,
@@ -150,9 +164,12 @@ static void warn_group(const zr_config *config, int index, const zero_logger *lo
 
 static void report(const zr_config *config, const zero_logger *logger)
 {
-    for (int i = 0; i < zr_key_count(); i++)
-        if (without_effect(config, i))
-            warn_group(config, i, logger);
+    for (int i = 0; i < zr_key_count(); i++) {
+        char text[ZR_KEY_PATH_BYTES];
+        const char *reason = without_effect(config, i, text);
+        if (reason)
+            warn_group(config, i, reason, logger);
+    }
     if (config->optimizer.weight_decay > 0)
         zr_log(logger, ZERO_LOG_INFO, "weight decay %g on %s (libzero.decay_all)", config->optimizer.weight_decay,
                config->optimizer.decay_all ? "every tensor" : "tensors of two or more dimensions only");
@@ -167,11 +184,14 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, c
     ZERO_TRY(zr_config_refuse(config, error));
     ZERO_TRY(zr_config_settle_kinds(config, error));
     ZERO_TRY(resolve_batch(config, facts, logger, error));
+    ZERO_TRY(zr_config_settle_precision(config, facts, logger, error));
     ZERO_TRY(zr_config_settle_values(config, facts, logger, error));
     fill_fields(config, facts->ranks);
     ZERO_TRY(fill_betas(config, error));
     ZERO_TRY(check_optimizer(config, error));
     ZERO_TRY(check_schedule(config, logger, error));
+    ZERO_TRY(zr_config_fill_precision(config, logger, error));
+    ZERO_TRY(zr_config_fill_profilers(config, logger, error));
     report(config, logger);
     return ZERO_OK;
 }

@@ -72,6 +72,8 @@ static void document_key(const zr_key *key, zr_buffer *out)
                      zr_treatment_name(key->treatment));
     zr_buffer_printf(out, " %s.", key->help);
     document_kinds(key, out);
+    if (key->needs)
+        zr_buffer_printf(out, " No effect without `%s`.", key->needs);
     if (key->becomes)
         zr_buffer_printf(out, " Read as `%s`: %s.", key->becomes, key->reason);
     else if (key->allowed) {

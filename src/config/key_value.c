@@ -66,7 +66,7 @@ static bool in_range(const zr_key *key, double value)
 static bool check_int(const zr_key *key, json_t *value, json_t **normal)
 {
     double real = json_number_value(value);
-    if (json_is_string(value) && !strcmp(json_string_value(value), "max"))
+    if (json_is_string(value) && !strcmp(json_string_value(value), "max") && key->most == 0)
         *normal = json_integer(INT64_MAX);
     else if (!json_is_number(value) || !in_range(key, real))
         return false;

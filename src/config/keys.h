@@ -34,6 +34,7 @@ typedef struct zr_key {
     const char *choices;  // enum: "none|cpu|nvme"
     const char *allowed;  // "false|0": what is not refused, and any object not "enabled"; honoured keys: NULL is all
     const char *becomes;  // renamed keys: the path read instead
+    const char *needs;    // honoured keys: a switch, earlier in the table, without which this one has no effect; NULL: none
     zr_key_type type;
     zr_treatment treatment;
     bool nullable;        // null is allowed

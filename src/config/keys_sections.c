@@ -1,13 +1,14 @@
 // Rows of the remaining sections: activation checkpointing, aio, monitors, profilers, autotuning, elasticity,
 // checkpoints, pipeline and tensor parallelism, and what DeepSpeed itself has removed.
-#include "config/keys.h"
+#include "config/config.h"
 
 #define NOT_BUILT_RECOMPUTING "recomputing activations is not built yet"
 #define NO_RECOMPUTING "activations are kept, none is recomputed"
 #define NO_NVME "nothing is offloaded to NVMe"
 #define MONITOR_OFF "the monitor is off"
-#define PROFILER_OFF "the profiler is off"
-#define COMMS_LOGGER_OFF "the logger is off"
+#define PROFILER "flops_profiler.enabled"
+#define COMMS_LOGGER "comms_logger.enabled"
+#define FLAT_MODEL "a model is a flat list of units, shown in their order"
 #define TUNING_OFF "autotuning is off"
 #define ELASTICITY_OFF "elasticity is off"
 #define ONE_SAVE "the library owns the save: each rank writes its own ranges of one file"
@@ -59,31 +60,31 @@ const zr_key zr_keys_sections[] = {
      .reason = "it needs a network service", .help = "a monitor on the network"},
     {.path = "comet", .type = ZR_KEY_OBJECT, .nullable = true, .treatment = ZR_KEY_REFUSED, .allowed = "null",
      .reason = "it needs a network service", .help = "a monitor on the network"},
-    {.path = "flops_profiler.enabled", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED,
-     .allowed = "false", .reason = "the profiler is not built yet", .help = "count operations and time by layer"},
-    {.path = "flops_profiler.profile_step", .type = ZR_KEY_INT, .standard = "1", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = PROFILER_OFF, .help = "update to profile"},
+    {.path = PROFILER, .type = ZR_KEY_BOOL, .standard = "false", .field = offsetof(zr_config, flops_profiler.enabled),
+     .help = "count operations and time by unit, in one update"},
+    {.path = "flops_profiler.profile_step", .type = ZR_KEY_INT, .standard = "1", .least = 1, .needs = PROFILER,
+     .field = offsetof(zr_config, flops_profiler.step), .help = "update to profile, the first being 1"},
     {.path = "flops_profiler.module_depth", .type = ZR_KEY_INT, .standard = "-1", .least = -1,
-     .treatment = ZR_KEY_NO_EFFECT, .reason = PROFILER_OFF, .help = "depth to print; -1: the innermost"},
+     .treatment = ZR_KEY_NO_EFFECT, .reason = FLAT_MODEL, .help = "depth to print; -1: the innermost"},
     {.path = "flops_profiler.top_modules", .type = ZR_KEY_INT, .standard = "1", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = PROFILER_OFF, .help = "modules to print"},
-    {.path = "flops_profiler.detailed", .type = ZR_KEY_BOOL, .standard = "true", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = PROFILER_OFF, .help = "print every module"},
+     .reason = FLAT_MODEL, .help = "modules to print"},
+    {.path = "flops_profiler.detailed", .type = ZR_KEY_BOOL, .standard = "true", .needs = PROFILER,
+     .field = offsetof(zr_config, flops_profiler.detailed), .help = "print every unit, not only the sums"},
     {.path = "flops_profiler.output_file", .type = ZR_KEY_STRING, .standard = "null", .nullable = true,
-     .treatment = ZR_KEY_NO_EFFECT, .reason = PROFILER_OFF, .help = "where to print"},
-    {.path = "flops_profiler.recompute_fwd_factor", .type = ZR_KEY_NUMBER, .standard = "0.0",
-     .treatment = ZR_KEY_NO_EFFECT, .reason = PROFILER_OFF, .help = "part of the forward pass that is recomputed"},
-    {.path = "comms_logger.enabled", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED,
-     .allowed = "false", .reason = "the logger is not built yet; metrics.jsonl has calls and bytes of every operation",
-     .help = "log each message"},
-    {.path = "comms_logger.verbose", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = COMMS_LOGGER_OFF, .help = "print each message"},
-    {.path = "comms_logger.prof_all", .type = ZR_KEY_BOOL, .standard = "true", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = COMMS_LOGGER_OFF, .help = "log every operation"},
+     .needs = PROFILER, .help = "file to write to; null: the log"},
+    {.path = "flops_profiler.recompute_fwd_factor", .type = ZR_KEY_NUMBER, .standard = "0.0", .most = 1,
+     .needs = PROFILER, .field = offsetof(zr_config, flops_profiler.recompute_factor),
+     .help = "part of the forward pass that is counted a second time, as recomputed"},
+    {.path = COMMS_LOGGER, .type = ZR_KEY_BOOL, .standard = "false", .field = offsetof(zr_config, comms_logger.enabled),
+     .help = "a table of calls, bytes and times of every operation"},
+    {.path = "comms_logger.verbose", .type = ZR_KEY_BOOL, .standard = "false", .needs = COMMS_LOGGER,
+     .field = offsetof(zr_config, comms_logger.verbose), .help = "also a line for each message of the first update"},
+    {.path = "comms_logger.prof_all", .type = ZR_KEY_BOOL, .standard = "true", .needs = COMMS_LOGGER,
+     .help = "log every operation; false: those of prof_ops"},
     {.path = "comms_logger.debug", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = COMMS_LOGGER_OFF, .help = "log who called"},
-    {.path = "comms_logger.prof_ops", .type = ZR_KEY_LIST, .standard = "[]", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = COMMS_LOGGER_OFF, .help = "operations to log"},
+     .reason = "messages follow from the plan, not from callers", .help = "log who called"},
+    {.path = "comms_logger.prof_ops", .type = ZR_KEY_LIST, .standard = "[]", .needs = COMMS_LOGGER,
+     .help = "operations to log: all_reduce, reduce_scatter, all_gather, broadcast, reduce, barrier, send, recv"},
     {.path = "autotuning.enabled", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED,
      .allowed = "false", .reason = "autotuning is not built yet", .help = "search for the fastest configuration"},
     {.path = "autotuning.fast", .type = ZR_KEY_BOOL, .standard = "true", .treatment = ZR_KEY_NO_EFFECT,

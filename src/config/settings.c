@@ -151,6 +151,11 @@ bool zr_key_applies(const zr_key *key, const zr_config *config)
     return true;
 }
 
+bool zr_key_is_idle(const zr_key *key, const zr_config *config)
+{
+    return key->needs && !json_is_true(zr_config_value(config, key->needs));
+}
+
 void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out)
 {
     size_t length = strlen(prefix), before = out->length;

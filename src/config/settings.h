@@ -27,6 +27,8 @@ zr_shown zr_value_shown(const json_t *value);
 void zr_value_write(const json_t *value, int indent, zr_buffer *out); // as JSON; numbers bring the same bits back
 // Whether row `key` is a parameter of the optimizer or schedule that the configuration has settled on.
 bool zr_key_applies(const zr_key *key, const zr_config *config);
+// Whether row `key` would be honoured, were not the switch that it needs off. Only after that switch is settled.
+bool zr_key_is_idle(const zr_key *key, const zr_config *config);
 // "lr, betas, eps": the parameters that a kind of optimizer or schedule has, after a prefix of the table.
 void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out);
 
@@ -39,7 +41,11 @@ zero_status zr_batch_solve(zr_batch *batch, int64_t ranks, const char *name, zer
 // Steps of resolving, in this order.
 zero_status zr_config_refuse(const zr_config *config, zero_error *error);                    // config_refuse.c
 zero_status zr_config_settle_kinds(zr_config *config, zero_error *error);                    // config_refuse.c
+zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
+                                       zero_error *error);                                   // config_precision.c
 zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
                                     zero_error *error);                                      // config_defaults.c
+zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger, zero_error *error); // config_precision.c
+zero_status zr_config_fill_profilers(zr_config *config, const zero_logger *logger, zero_error *error); // config_profilers.c
 
 #endif

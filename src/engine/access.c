@@ -1,5 +1,6 @@
 // Tensors in and out of the engine, by name, and what it says about itself.
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "engine/internal.h"
 
 #include <math.h>
@@ -10,6 +11,8 @@ const zr_plan *zr_engine_plan(const zero_engine *engine) { return engine->plan; 
 zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->comm; }
 zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
 const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
+void zr_engine_observe(zero_engine *engine, const zr_observer *observer) { engine->observer = *observer; }
+double zr_engine_loss_scale(const zero_engine *engine) { return engine->scale.scale; }
 int64_t zero_accumulation(const zero_engine *engine) { return engine->plan->settings.accumulation; }
 int64_t zero_parameter_count(const zero_engine *engine) { return engine->plan->parameters; }
 
@@ -34,6 +37,14 @@ void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
     }
 }
 
+zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)
+{
+    zr_queue_record_end(engine->queue, engine->recording);
+    engine->recording = NULL;
+    engine->recorder = engine->comm->recorder = recorder;
+    return recorder ? zr_queue_record(engine->queue, recorder, &engine->recording, error) : ZERO_OK;
+}
+
 static zero_status find(const zero_engine *engine, const char *call, const char *name, const float *buffer, int64_t elements, int *piece,
                         const zr_plan_tensor **tensor, zero_error *error)
 {
@@ -55,8 +66,8 @@ static zr_span owned_part(const zr_piece *piece, const zr_plan_tensor *tensor, i
     return (zr_span){first, ZR_MAX(0, end - first)};
 }
 
-// Each owner sends its part to all.
-static zero_status collect(zero_engine *engine, int number, const zr_plan_tensor *tensor, const float *own_shard, float *out, zero_error *error)
+// Each owner sends its part to all, as fp32. dtype: of own_shard.
+static zero_status collect(zero_engine *engine, int number, const zr_plan_tensor *tensor, zero_dtype dtype, const void *own_shard, float *out, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[number];
     for (int r = 0; r < engine->comm->size; r++) {
@@ -65,7 +76,7 @@ static zero_status collect(zero_engine *engine, int number, const zr_plan_tensor
             continue;
         float *to = out + (part.first - tensor->first);
         if (r == engine->comm->rank)
-            memcpy(to, own_shard + (part.first - r * piece->shard), (size_t)part.count * sizeof *to);
+            zr_widen(dtype, (const char *)own_shard + (part.first - r * piece->shard) * (int64_t)zero_dtype_bytes(dtype), part.count, to);
         ZERO_TRY(zr_comm_broadcast(engine->comm, to, part.count * (int64_t)sizeof *to, r, error));
     }
     return ZERO_OK;
@@ -76,7 +87,9 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     const zr_plan_tensor *tensor;
     int piece;
     ZERO_TRY(find(engine, "zero_read_parameter", name, out, elements, &piece, &tensor, error));
-    return collect(engine, piece, tensor, zr_engine_parameter_shard(engine, piece), out, error);
+    zero_dtype dtype;
+    const void *shard = zr_engine_weight_shard(engine, piece, &dtype);
+    return collect(engine, piece, tensor, dtype, shard, out, error);
 }
 
 zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
@@ -86,7 +99,11 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     ZERO_TRY(find(engine, "zero_read_gradient", name, out, elements, &piece, &tensor, error));
     if (engine->plan->pieces[piece].grad_first < 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient", name);
-    return collect(engine, piece, tensor, zr_own_shard_gradient(engine, piece), out, error);
+    ZERO_TRY(collect(engine, piece, tensor, engine->plan->pieces[piece].accumulator_dtype, zr_own_shard_gradient(engine, piece), out, error));
+    float factor = engine->plan->pieces[piece].kind == ZERO_TRAINABLE ? (float)(1 / engine->gradient_scale) : 1;
+    for (int64_t i = 0; i < elements; i++)
+        out[i] *= factor;
+    return ZERO_OK;
 }
 
 zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error)
@@ -98,31 +115,27 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
     const zr_piece *piece = &engine->plan->pieces[number];
     zr_span part = owned_part(piece, tensor, engine->comm->rank);
     ZERO_TRY(zr_comm_barrier(engine->comm, error));
+    zero_dtype dtype;
+    char *shard = zr_engine_weight_shard(engine, number, &dtype);
     if (part.count > 0)
-        memcpy(zr_engine_parameter_shard(engine, number) + (part.first - engine->comm->rank * piece->shard), in + (part.first - tensor->first),
-               (size_t)part.count * sizeof *in);
+        zr_narrow(dtype, in + (part.first - tensor->first), part.count, shard + (part.first - engine->comm->rank * piece->shard) * (int64_t)zero_dtype_bytes(dtype));
     return zr_engine_parameters_changed(engine, error);
 }
 
-// At stages 0 to 2 replicas follow the shards; at stage 3 a new version is published.
-zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
-{
-    if (engine->plan->settings.stage < 3)
-        ZERO_TRY(zr_params_gather_replicas(engine, false, error));
-    else
-        ZERO_TRY(engine->stage->publish(engine, error));
-    zr_comm_hash_reset(engine->comm);
-    return zr_comm_barrier(engine->comm, error);
-}
-
-typedef struct search { const float *shard; int64_t shard_first; int64_t found; } search;
+typedef struct search { const char *shard; zero_dtype dtype; int64_t shard_first; int64_t found; } search;
 
 static void search_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     search *s = user;
-    for (int64_t i = 0; i < count && s->found < 0; i++)
-        if (!isfinite(s->shard[first - s->shard_first + i]))
-            s->found = tensor->number;
+    int64_t size = (int64_t)zero_dtype_bytes(s->dtype);
+    for (int64_t at = 0; at < count && s->found < 0; at += ZR_CHUNK) {
+        float values[ZR_CHUNK];
+        int64_t n = ZR_MIN(ZR_CHUNK, count - at);
+        zr_widen(s->dtype, s->shard + (first - s->shard_first + at) * size, n, values);
+        for (int64_t i = 0; i < n && s->found < 0; i++)
+            if (!isfinite(values[i]))
+                s->found = tensor->number;
+    }
 }
 
 static int64_t first_nonfinite(zero_engine *engine, bool gradients)
@@ -132,7 +145,8 @@ static int64_t first_nonfinite(zero_engine *engine, bool gradients)
         if (gradients && plan->pieces[p].kind != ZERO_TRAINABLE)
             continue;
         zr_span own = zr_own_shard(engine, p);
-        search search = {gradients ? zr_own_shard_gradient(engine, p) : zr_engine_parameter_shard(engine, p), own.first, -1};
+        search search = {.dtype = plan->pieces[p].accumulator_dtype, .shard_first = own.first, .found = -1};
+        search.shard = gradients ? zr_own_shard_gradient(engine, p) : zr_engine_weight_shard(engine, p, &search.dtype);
         zr_for_parts(&plan->pieces[p], own, search_part, &search);
         if (search.found >= 0)
             return search.found;

@@ -11,7 +11,7 @@ static const void *parameter(const struct zr_accessor *self, const zero_context 
     zero_engine *engine = ENGINE_OF(self, accessor);
     int number = engine->plan->units[context->unit_index].pieces[piece];
     assert(engine->at[number] && "a unit reads a piece that was not acquired for it");
-    return engine->at[number] + engine->plan->pieces[number].tensors[tensor].first;
+    return engine->at[number] + engine->plan->pieces[number].tensors[tensor].first * (int64_t)zero_dtype_bytes(engine->plan->pieces[number].dtype);
 }
 
 static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor, int *add)
@@ -22,7 +22,7 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int pi
     if (owner->grad_first < 0 || context->unit_index > owner->first_backward) // frozen, or a buffer that another unit owns
         return NULL;
     *add = context->unit_index < owner->first_backward;
-    return (float *)(void *)engine->grads.mine + owner->grad_first + owner->tensors[tensor].first;
+    return zr_grads_collecting(engine, number) + owner->tensors[tensor].first;
 }
 
 struct zr_accessor zr_engine_accessor(void)
@@ -40,6 +40,8 @@ void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
     zero_context *context = &engine->context;
     context->unit = &engine->plan->model->units[unit];
     context->unit_index = unit;
+    if (engine->recorder)
+        engine->recorder->unit = unit;
     context->saved = engine->activations.base + engine->plan->units[unit].saved_first;
     context->error = error;
 }

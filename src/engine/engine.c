@@ -1,5 +1,6 @@
 // Making and unmaking an engine: every byte that the plan lists is reserved here, and nothing afterwards.
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "base/random.h"
 #include "engine/create.h"
 #include "engine/internal.h"
@@ -28,10 +29,10 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t elems, zero_memory_category category, int64_t counted, zr_window *out, zero_error *error)
+static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t bytes, zero_memory_category category, int64_t counted, zr_window *out, zero_error *error)
 {
-    ZERO_TRY(zr_window_create(engine->comm, kind, elems * WORD, engine->plan->piece_count, engine->piece_names, out, error));
-    zr_ledger_hold(&engine->ledger, category, counted * WORD);
+    ZERO_TRY(zr_window_create(engine->comm, kind, bytes, engine->plan->piece_count, engine->piece_names, out, error));
+    zr_ledger_hold(&engine->ledger, category, counted);
     return ZERO_OK;
 }
 
@@ -39,12 +40,12 @@ static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     if (plan->settings.stage < 3)
-        return open_window(engine, ZR_WINDOW_SYMMETRIC, plan->full_elems, ZERO_MEM_parameters, plan->full_elems, &engine->params, error);
+        return open_window(engine, ZR_WINDOW_SYMMETRIC, plan->full_bytes, ZERO_MEM_parameters, plan->full_bytes, &engine->params, error);
     if (plan->mapped)
-        return open_window(engine, ZR_WINDOW_SHARED, plan->full_elems, ZERO_MEM_parameters, plan->shard_elems, &engine->params, error);
-    int64_t gather = plan->gather_elems[0] + plan->gather_elems[1];
+        return open_window(engine, ZR_WINDOW_SHARED, plan->full_bytes, ZERO_MEM_parameters, plan->shard_bytes, &engine->params, error);
+    int64_t gather = plan->gather_bytes[0] + plan->gather_bytes[1];
     ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, gather, ZERO_MEM_communication, gather, &engine->gathers, error));
-    return zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_parameters, (size_t)(plan->shard_elems * WORD), &engine->shards, error);
+    return zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_parameters, (size_t)plan->shard_bytes, &engine->shards, error);
 }
 
 static zero_status reserve_training(zero_engine *engine, zero_error *error)
@@ -53,8 +54,13 @@ static zero_status reserve_training(zero_engine *engine, zero_error *error)
     zero_memory_category window = zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
     if (plan->settings.inference)
         return ZERO_OK;
-    ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->grad_elems, window, plan->grad_elems, &engine->grads, error));
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_gradients, (size_t)(plan->accumulator_elems * WORD), &engine->accumulators, error));
+    ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->grad_bytes, window, plan->grad_bytes, &engine->grads, error));
+    if (plan->whole_bytes > 0)
+        ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->whole_bytes, ZERO_MEM_gradients, plan->whole_bytes, &engine->wholes, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_communication, (size_t)plan->open_bytes, &engine->open, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_gradients, (size_t)plan->accumulator_bytes, &engine->accumulators, error));
+    if (zr_precision_has_master(&plan->settings.precision))
+        ZERO_TRY(zr_store_host_create(&engine->ledger, ZERO_MEM_optimizer, (size_t)(plan->state_elems * WORD), &engine->master, error));
     engine->state_count = plan->settings.state_vectors;
     int vectors = engine->state_count + (plan->settings.per_tensor_norms ? 1 : 0);
     for (int s = 0; s < vectors; s++)
@@ -99,24 +105,31 @@ static zero_status compare_plans(zero_engine *engine, zero_error *error)
 
 typedef struct drawing {
     const zero_engine *engine;
-    float *shard;
+    char *shard;
+    zero_dtype dtype;
     zr_span own; // elements of the piece that the shard holds
 } drawing;
 
 static void draw_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     const drawing *d = user;
-    float *out = d->shard + (first - d->own.first);
+    int64_t size = (int64_t)zero_dtype_bytes(d->dtype);
+    char *out = d->shard + (first - d->own.first) * size;
 #pragma omp parallel for schedule(static) num_threads(d->engine->queue->threads)
-    for (int64_t at = 0; at < count; at += ZR_CHUNK)
-        zr_tensor_initialise(tensor->desc, d->engine->seed, first - tensor->first + at, ZR_MIN(ZR_CHUNK, count - at), out + at);
+    for (int64_t at = 0; at < count; at += ZR_CHUNK) {
+        float drawn[ZR_CHUNK];
+        int64_t n = ZR_MIN(ZR_CHUNK, count - at);
+        zr_tensor_initialise(tensor->desc, d->engine->seed, first - tensor->first + at, n, drawn);
+        zr_narrow(d->dtype, drawn, n, out + at * size);
+    }
 }
 
 // Each rank draws its own shards; the values depend on seed and tensor name alone.
 static zero_status draw_weights(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count; p++) {
-        drawing drawing = {engine, zr_engine_parameter_shard(engine, p), zr_own_shard(engine, p)};
+        drawing drawing = {.engine = engine, .own = zr_own_shard(engine, p)};
+        drawing.shard = zr_engine_weight_shard(engine, p, &drawing.dtype);
         zr_for_parts(&engine->plan->pieces[p], drawing.own, draw_part, &drawing);
         zr_comm_progress(engine->comm, 0);
     }
@@ -164,6 +177,8 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     engine->comm->threads = parts->queue->threads;
     engine->logger = parts->logger;
     engine->seed = parts->seed;
+    engine->gradient_scale = 1;
+    engine->scale = zr_loss_scale_begin(&parts->config->loss_scale);
     engine->traffic_before = parts->comm->traffic;
     engine->stage = choose_stage(parts->plan);
     engine->accessor = zr_engine_accessor();
@@ -175,7 +190,6 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
         .shape = parts->plan->shape,
         .threads = parts->queue->threads,
         .seed = parts->seed,
-        .loss_factor = 1.0f / (float)(parts->plan->settings.accumulation * parts->comm->size),
         .batch = &engine->batch,
         .queue = engine->queue,
         .accessor = &engine->accessor,
@@ -194,15 +208,22 @@ void zero_destroy(zero_engine *engine)
 {
     if (!engine)
         return;
+    if (engine->observer.destroy)
+        engine->observer.destroy(engine->observer.user, engine);
+    zr_queue_record_end(engine->queue, engine->recording);
+    engine->comm->recorder = NULL;
     zr_window_destroy(&engine->params);
     zr_window_destroy(&engine->gathers);
     zr_window_destroy(&engine->grads);
+    zr_window_destroy(&engine->wholes);
+    zr_arena_destroy(&engine->open);
     zr_arena_destroy(&engine->shards);
     zr_arena_destroy(&engine->accumulators);
     zr_arena_destroy(&engine->activations);
     zr_arena_destroy(&engine->workspace);
     for (int s = 0; s < ZR_MAX_STATES; s++)
         zr_store_destroy(&engine->states[s]);
+    zr_store_destroy(&engine->master);
     zr_free(engine->piece_names);
     zr_free(engine->at);
     zr_free(engine->reducing);

@@ -2,6 +2,7 @@
 #ifndef ZR_ENGINE_ENGINE_H
 #define ZR_ENGINE_ENGINE_H
 
+#include "base/recorder.h"
 #include "comm/comm.h"
 #include "compute/compute.h"
 #include "config/config.h"
@@ -13,8 +14,9 @@ const zr_plan *zr_engine_plan(const zero_engine *engine);
 zero_comm *zr_engine_comm(const zero_engine *engine);
 zr_queue *zr_engine_queue(const zero_engine *engine);
 const zr_config *zr_engine_config(const zero_engine *engine);
-// The fp32 parameters of this rank's shard of a piece: (shard) elements. After writing them: zr_engine_parameters_changed.
-float *zr_engine_parameter_shard(zero_engine *engine, int piece);
+// The weights of this rank's shard of a piece as they are kept, (shard) elements of *dtype: the fp32 master where there is one.
+// After writing them: zr_engine_parameters_changed.
+void *zr_engine_weight_shard(zero_engine *engine, int piece, zero_dtype *dtype);
 // ZERO_ERR_USAGE from zero_forward until zero_step: what a step under way needs must not change. Not collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
 // Collective: brings replicas and readers to what the shards hold now.
@@ -23,8 +25,22 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
 typedef struct zr_span { int64_t first, count; } zr_span;
 typedef void (*zr_part_visit)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
 void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_visit visit, void *user);
+double zr_engine_loss_scale(const zero_engine *engine); // of the next step; 1 where the precision has none
 // Name of the first tensor with a non-finite parameter or gradient, NULL if all are finite. Collective.
 zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size, zero_error *error);
+
+// From here on every kernel, collective, wait and phase of this rank is recorded, until recorder NULL ends it. Not collective;
+// between steps. The recorder outlives that.
+zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error);
+
+// Told of every step on every rank, between steps; at most one an engine. Not collective.
+typedef struct zr_observer {
+    zero_status (*step_begun)(void *user, zero_engine *engine, zero_error *error); // before its first forward; optional
+    zero_status (*step_done)(void *user, zero_engine *engine, const zero_step_info *info, zero_error *error);
+    void (*destroy)(void *user, zero_engine *engine); // before the engine goes
+    void *user;
+} zr_observer;
+void zr_engine_observe(zero_engine *engine, const zr_observer *observer);
 
 // Runs `visit` unit by unit with that unit's parameters acquired, forward order: decoding and other inference.
 typedef zero_status (*zr_unit_visit)(void *user, zero_context *context, zero_error *error);

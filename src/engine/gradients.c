@@ -1,4 +1,5 @@
 // Gradients of a micro-batch: opened, contributed to, sealed, reduced into the owner's accumulator (contract 4).
+// Units contribute in fp32; where gradients have 16 bits they are rounded once, at the sealing, into the window that peers read.
 #include "engine/internal.h"
 
 #include <string.h>
@@ -10,7 +11,8 @@ bool zr_piece_trains(const zr_piece *piece)
 
 static bool overlap(const zr_piece *a, const zr_piece *b)
 {
-    return a->grad_first < b->grad_first + b->padded && b->grad_first < a->grad_first + a->padded;
+    int64_t a_bytes = a->padded * (int64_t)zero_dtype_bytes(a->gradient_dtype), b_bytes = b->padded * (int64_t)zero_dtype_bytes(b->gradient_dtype);
+    return a->grad_first < b->grad_first + b_bytes && b->grad_first < a->grad_first + a_bytes;
 }
 
 // Gaps and padding take part in the exchange: they must hold zeros, whatever lay there before.
@@ -25,7 +27,28 @@ static void zero_gaps(const zr_piece *piece, float *gradient)
     memset(gradient + at, 0, (size_t)(piece->padded - at) * sizeof *gradient);
 }
 
-// Before `unit` contributes first to a piece: all readers have drained whatever lay in its place.
+static char *place_in_window(const zero_engine *engine, const zr_piece *piece)
+{
+    return engine->grads.mine + piece->grad_first;
+}
+
+float *zr_grads_collecting(const zero_engine *engine, int piece)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    return (float *)(void *)(p->open_first >= 0 ? engine->open.base + p->open_first : place_in_window(engine, p));
+}
+
+// Before a piece's place in the window is written: all readers have drained whatever lay there.
+static zero_status await_place(zero_engine *engine, const zr_piece *piece, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    for (int q = 0; q < plan->piece_count; q++)
+        if (plan->pieces[q].grad_first >= 0 && overlap(piece, &plan->pieces[q]))
+            ZERO_TRY(zr_comm_quiesce(&engine->grads, q, error));
+    return ZERO_OK;
+}
+
+// Before `unit` contributes first to a piece.
 zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
@@ -33,10 +56,9 @@ zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error)
         const zr_piece *piece = &plan->pieces[p];
         if (piece->first_backward != unit)
             continue;
-        for (int q = 0; q < plan->piece_count; q++)
-            if (plan->pieces[q].grad_first >= 0 && overlap(piece, &plan->pieces[q]))
-                ZERO_TRY(zr_comm_quiesce(&engine->grads, q, error));
-        zero_gaps(piece, (float *)(void *)engine->grads.mine + piece->grad_first);
+        if (piece->open_first < 0)
+            ZERO_TRY(await_place(engine, piece, error));
+        zero_gaps(piece, zr_grads_collecting(engine, p));
     }
     return ZERO_OK;
 }
@@ -44,23 +66,28 @@ zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error)
 zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, piece, p->grad_first * (int64_t)sizeof(float), p->shard, ZERO_F32,
-                         &engine->reducing[piece], error);
+    if (p->open_first >= 0) {
+        ZERO_TRY(await_place(engine, p, error));
+        engine->queue->backend->elements->convert(engine->queue, ZERO_F32, p->gradient_dtype, p->padded, zr_grads_collecting(engine, piece),
+                                                  place_in_window(engine, p));
+    }
+    return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, piece, p->grad_first, p->shard, p->gradient_dtype, &engine->reducing[piece], error);
 }
 
 // Where there is no accumulator (one micro-batch, whole gradients), the sum replaces the own contribution: only this rank reads it.
-static float *reduced_shard(const zero_engine *engine, int piece)
+static char *reduced_shard(const zero_engine *engine, int piece)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     if (p->accumulator_first >= 0)
-        return (float *)(void *)engine->accumulators.base + p->accumulator_first;
-    return (float *)(void *)engine->grads.mine + p->grad_first + engine->comm->rank * p->shard;
+        return engine->accumulators.base + p->accumulator_first;
+    return place_in_window(engine, p) + engine->comm->rank * zr_piece_gradient_shard_bytes(p);
 }
 
-// The one accumulation path: this micro-batch's sum over the ranks, set or added in fp32.
+// The one accumulation path: this micro-batch's sum over the ranks, set or added in fp32, and rounded once.
 static zero_status accumulate(zero_engine *engine, int piece, zero_error *error)
 {
-    return zr_comm_reduce_scatter_wait(&engine->reducing[piece], reduced_shard(engine, piece), engine->micro_batch > 0, error);
+    const zr_sum_target to = {reduced_shard(engine, piece), engine->plan->pieces[piece].accumulator_dtype, engine->micro_batch > 0};
+    return zr_comm_reduce_scatter_wait(&engine->reducing[piece], &to, error);
 }
 
 // After backward of `unit`: its pieces are sealed; then, oldest first, those are reduced that the plan says are due.
@@ -83,7 +110,7 @@ zr_span zr_own_shard(const zero_engine *engine, int piece)
     return (zr_span){engine->comm->rank * shard, shard};
 }
 
-const float *zr_own_shard_gradient(const zero_engine *engine, int piece)
+const void *zr_own_shard_gradient(const zero_engine *engine, int piece)
 {
     return reduced_shard(engine, piece);
 }

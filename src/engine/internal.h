@@ -25,10 +25,12 @@ typedef struct zr_stage_ops {
     zero_status (*boundary)(zero_engine *engine, zero_error *error);
     // The part of a piece that this rank updates, and where its gradient lies.
     zr_span (*update_range)(const zero_engine *engine, int piece);
-    const float *(*update_gradient)(const zero_engine *engine, int piece);
+    const void *(*update_gradient)(const zero_engine *engine, int piece); // of type piece->accumulator_dtype
     // Before the range is written: nobody reads the old values any more (NULL: nobody could). After: others can read the new ones.
     zero_status (*before_update)(zero_engine *engine, int piece, zero_error *error);
     zero_status (*publish)(zero_engine *engine, zero_error *error);
+    // Own shards of any piece were written between steps: others can read them.
+    zero_status (*weights_changed)(zero_engine *engine, zero_error *error);
 } zr_stage_ops;
 
 extern const zr_stage_ops zr_stage0, zr_stage12, zr_stage3_mapped, zr_stage3_gathered;
@@ -48,16 +50,23 @@ struct zero_engine {
 
     zr_ledger ledger;
     zr_window params;        // replicas (stages 0 to 2), or the one copy that all ranks map (stage 3)
-    zr_window gathers;       // stage 3 where nothing is mapped: two buffers, plan->gather_elems
-    zr_window grads;         // plan->grad_elems of each rank
-    zr_arena shards;         // stage 3 where nothing is mapped: plan->shard_elems
-    zr_arena accumulators;   // plan->accumulator_elems
+    zr_window gathers;       // stage 3 where nothing is mapped: two buffers, plan->gather_bytes
+    zr_window grads;         // plan->grad_bytes of each rank
+    zr_window wholes;        // plan->whole_bytes of each rank
+    zr_arena open;           // plan->open_bytes
+    zr_arena shards;         // stage 3 where nothing is mapped: plan->shard_bytes
+    zr_arena accumulators;   // plan->accumulator_bytes
     zr_arena activations, workspace;
+    zr_store master;         // plan->state_elems, where parameters have 16 bits
     zr_store states[ZR_MAX_STATES]; // plan->state_elems each
     int state_count;
     const char **piece_names; // (piece_count)
-    float **at;               // (piece_count) whole piece while acquired, else NULL
+    char **at;                // (piece_count) whole piece while acquired, else NULL
     zr_handle *reducing, *gathering; // (piece_count)
+
+    zr_recorder *recorder;   // NULL: nothing is recorded
+    zr_recording *recording; // the queue's
+    zr_observer observer;
 
     zr_phase phase;
     int64_t step;         // updates and skipped updates so far
@@ -65,6 +74,8 @@ struct zero_engine {
     int64_t micro_batch;  // k, of this rank in this step
     uint64_t version;     // of the parameters
     int next_gather;      // first visit whose gather has not been started (unmapped stage 3)
+    zr_loss_scale scale;  // of the step under way
+    double gradient_scale; // by which the gradient of the last completed step was multiplied
     zr_exact loss;        // of this rank's micro-batches in this step
     zero_traffic traffic_before; // of the communicator, when this engine was made
     zero_tensors batch;   // of the micro-batch under way
@@ -83,24 +94,29 @@ struct zr_sink zr_engine_sink(void);
 zero_status zr_params_acquire_whole(zero_engine *engine, int visit, int visits, zero_error *error);
 void zr_params_release_whole(zero_engine *engine, int visit);
 zero_status zr_params_gather_replicas(zero_engine *engine, bool trained_only, zero_error *error);
+zero_status zr_params_share_replicas(zero_engine *engine, zero_error *error); // weights_changed of replicas
+void *zr_own_parameters(const zero_engine *engine, int piece); // own shard as units read it, of type piece->dtype
+bool zr_piece_has_master(const zero_engine *engine, int piece);
 
 // gradients.c
 zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error);
 zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error); // seals: starts the reduce-scatter
 zero_status zr_grads_seal_and_reduce(zero_engine *engine, int unit, zero_error *error);
 zr_span zr_own_shard(const zero_engine *engine, int piece);
-const float *zr_own_shard_gradient(const zero_engine *engine, int piece); // accumulated over the micro-batches so far
+const void *zr_own_shard_gradient(const zero_engine *engine, int piece); // accumulated over the micro-batches so far
+float *zr_grads_collecting(const zero_engine *engine, int piece); // where units add up a piece's gradient, fp32
 bool zr_piece_trains(const zr_piece *piece);
 
-// norm.c. Sums over own shards of the squares, exactly, by tensor (sums[tensor number]) or in all.
-void zr_norm_add_squares(zero_engine *engine, int piece, const float *shard, zr_exact *sums, bool by_tensor);
+// norm.c. Sums over own shards of the squares, exactly, by tensor (sums[tensor number]) or in all. dtype: of the shard.
+void zr_norm_add_squares(zero_engine *engine, int piece, zero_dtype dtype, const void *shard, zr_exact *sums, bool by_tensor);
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
 
 // update.c
 zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_scale, zero_error *error);
 zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, zero_error *error); // lamb.c
-float *zr_state_at(zero_engine *engine, int vector, int64_t element);
-float *zr_update_target(zero_engine *engine, int piece); // parameters of the range that this rank updates
-
+// Everything of the range of a piece that this rank updates, from its first element on; states and master are fetched.
+zero_status zr_update_fetch(zero_engine *engine, int piece, zr_range_states *out, zero_error *error);
+zero_status zr_update_commit(zero_engine *engine, int piece, zero_error *error); // what was fetched is written back and given up
+zr_range_states zr_range_from(const zr_range_states *range, int64_t first);      // the same, `first` elements on
 
 #endif

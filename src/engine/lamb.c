@@ -9,24 +9,17 @@ typedef struct lamb {
     zr_update update;
     double weight_decay;
     zr_span range;
-    int piece;
+    zr_range_states states; // of the piece at hand
     zr_exact *parameter_squares, *direction_squares; // (tensor_count) each
 } lamb;
-
-static float *direction_at(lamb *l, int64_t at)
-{
-    return zr_state_at(l->engine, 2, l->engine->plan->pieces[l->piece].state_first + at);
-}
 
 static void direction_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     lamb *l = user;
     zr_queue *queue = l->engine->queue;
-    int64_t at = first - l->range.first, state = l->engine->plan->pieces[l->piece].state_first + at;
+    const zr_range_states at = zr_range_from(&l->states, first - l->range.first);
     l->update.weight_decay = tensor->decays ? l->weight_decay : 0;
-    queue->backend->optimizer->lamb_direction(queue, &l->update, count, zr_update_target(l->engine, l->piece) + at, zr_state_at(l->engine, 0, state),
-                                              zr_state_at(l->engine, 1, state), l->engine->stage->update_gradient(l->engine, l->piece) + at,
-                                              direction_at(l, at));
+    queue->backend->optimizer->lamb_direction(queue, &l->update, count, &at);
 }
 
 static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
@@ -37,32 +30,41 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     double p = sqrt(zr_exact_value(&l->parameter_squares[tensor->number])), u = sqrt(zr_exact_value(&l->direction_squares[tensor->number]));
     double ratio = p > 0 && u > 0 ? fmin(fmax(p / u, spec->min_coeff), spec->max_coeff) : 1;
     double step = l->update.lr * sqrt(l->update.correction2) / l->update.correction1 * ratio;
-    int64_t at = first - l->range.first;
-    queue->backend->optimizer->subtract_scaled(queue, count, (float)step, direction_at(l, at), zr_update_target(l->engine, l->piece) + at);
-}
-
-static void for_trained(lamb *l, zr_part_visit visit)
-{
-    const zr_plan *plan = l->engine->plan;
-    for (l->piece = 0; l->piece < plan->piece_count; l->piece++) {
-        if (plan->pieces[l->piece].kind != ZERO_TRAINABLE)
-            continue;
-        l->range = l->engine->stage->update_range(l->engine, l->piece);
-        zr_for_parts(&plan->pieces[l->piece], l->range, visit, l);
-    }
+    const zr_range_states at = zr_range_from(&l->states, first - l->range.first);
+    queue->backend->optimizer->subtract_scaled(queue, count, (float)step, &at);
 }
 
 // Norms count each element once, at the rank that owns its shard, at every stage.
-static void add_norms(lamb *l)
+static void add_norms(lamb *l, int piece)
 {
     zero_engine *engine = l->engine;
-    for (l->piece = 0; l->piece < engine->plan->piece_count; l->piece++) {
-        if (engine->plan->pieces[l->piece].kind != ZERO_TRAINABLE)
+    const zr_range_states own = zr_range_from(&l->states, zr_own_shard(engine, piece).first - l->range.first);
+    zr_norm_add_squares(engine, piece, ZERO_F32, own.master, l->parameter_squares, true);
+    zr_norm_add_squares(engine, piece, ZERO_F32, own.direction, l->direction_squares, true);
+}
+
+// visit: of each part of the range that this rank updates; then, where `norms`, the norms.
+static zero_status for_trained(lamb *l, zr_part_visit visit, bool norms, zero_error *error)
+{
+    zero_engine *engine = l->engine;
+    for (int p = 0; p < engine->plan->piece_count; p++) {
+        if (engine->plan->pieces[p].kind != ZERO_TRAINABLE)
             continue;
-        int64_t own = zr_own_shard(engine, l->piece).first - engine->stage->update_range(engine, l->piece).first;
-        zr_norm_add_squares(engine, l->piece, zr_engine_parameter_shard(engine, l->piece), l->parameter_squares, true);
-        zr_norm_add_squares(engine, l->piece, direction_at(l, own), l->direction_squares, true);
+        l->range = engine->stage->update_range(engine, p);
+        ZERO_TRY(zr_update_fetch(engine, p, &l->states, error));
+        zr_for_parts(&engine->plan->pieces[p], l->range, visit, l);
+        if (norms)
+            add_norms(l, p);
+        ZERO_TRY(zr_update_commit(engine, p, error));
     }
+    return ZERO_OK;
+}
+
+static zero_status update_by_norms(lamb *l, int tensors, zero_error *error)
+{
+    ZERO_TRY(for_trained(l, direction_part, true, error));
+    ZERO_TRY(zr_norm_all_reduce(l->engine, l->parameter_squares, 2 * tensors, error));
+    return for_trained(l, apply_part, false, error);
 }
 
 zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, zero_error *error)
@@ -72,11 +74,7 @@ zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, zero_er
     if (!sums)
         return ZERO_ERR_MEMORY;
     lamb lamb = {.engine = engine, .update = *update, .weight_decay = update->weight_decay, .parameter_squares = sums, .direction_squares = sums + tensors};
-    for_trained(&lamb, direction_part);
-    add_norms(&lamb);
-    zero_status status = zr_norm_all_reduce(engine, sums, 2 * tensors, error);
-    if (status == ZERO_OK)
-        for_trained(&lamb, apply_part);
+    zero_status status = update_by_norms(&lamb, tensors, error);
     zr_free(sums);
     return status;
 }

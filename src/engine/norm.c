@@ -6,7 +6,8 @@
 
 typedef struct walk {
     zero_engine *engine;
-    const float *shard;
+    zero_dtype dtype;
+    const void *shard;
     zr_span span;
     zr_exact *sums;
     bool by_tensor;
@@ -19,7 +20,7 @@ static void flush(walk *walk, int tensor)
 {
     double sums[PARTS];
     zr_queue *queue = walk->engine->queue;
-    queue->backend->optimizer->square_sums(queue, walk->shard, walk->pending, walk->first, walk->count, sums);
+    queue->backend->optimizer->square_sums(queue, walk->dtype, walk->shard, walk->pending, walk->first, walk->count, sums);
     for (int i = 0; i < walk->pending; i++)
         zr_exact_add(&walk->sums[walk->by_tensor ? tensor : 0], sums[i]);
     walk->pending = 0;
@@ -39,9 +40,9 @@ static void visit_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     flush(w, tensor->number);
 }
 
-void zr_norm_add_squares(zero_engine *engine, int piece, const float *shard, zr_exact *sums, bool by_tensor)
+void zr_norm_add_squares(zero_engine *engine, int piece, zero_dtype dtype, const void *shard, zr_exact *sums, bool by_tensor)
 {
-    walk walk = {.engine = engine, .shard = shard, .span = zr_own_shard(engine, piece), .sums = sums, .by_tensor = by_tensor};
+    walk walk = {.engine = engine, .dtype = dtype, .shard = shard, .span = zr_own_shard(engine, piece), .sums = sums, .by_tensor = by_tensor};
     zr_for_parts(&engine->plan->pieces[piece], walk.span, visit_part, &walk);
 }
 

@@ -4,24 +4,32 @@
 
 #include <string.h>
 
-static float *whole_gradient(const zero_engine *engine, int piece)
+// Where the accumulated gradient becomes whole: in its place in the gradient window, unless it is of another type.
+static bool gathered_apart(const zero_engine *engine)
 {
-    return (float *)(void *)engine->grads.mine + engine->plan->pieces[piece].grad_first;
+    return engine->plan->whole_bytes > 0;
+}
+
+static int64_t first_in_window(const zero_engine *engine, int piece)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    return gathered_apart(engine) ? p->whole_first : p->grad_first;
 }
 
 static zero_status gather_gradients(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
+    zr_window *window = gathered_apart(engine) ? &engine->wholes : &engine->grads;
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         if (!zr_piece_trains(piece))
             continue;
-        ZERO_TRY(zr_comm_quiesce(&engine->grads, p, error));
-        float *own = whole_gradient(engine, p) + zr_own_shard(engine, p).first;
+        ZERO_TRY(zr_comm_quiesce(window, p, error));
+        int64_t bytes = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype), first = first_in_window(engine, p);
+        char *own = window->mine + first + engine->comm->rank * bytes;
         if (own != zr_own_shard_gradient(engine, p))
-            memcpy(own, zr_own_shard_gradient(engine, p), (size_t)piece->shard * sizeof *own);
-        ZERO_TRY(zr_comm_start(&engine->grads, ZERO_COMM_all_gather, p, piece->grad_first * (int64_t)sizeof(float), piece->shard, ZERO_F32,
-                               &engine->gathering[p], error));
+            memcpy(own, zr_own_shard_gradient(engine, p), (size_t)bytes);
+        ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, p, first, piece->shard, piece->accumulator_dtype, &engine->gathering[p], error));
     }
     for (int p = 0; p < plan->piece_count; p++)
         if (zr_piece_trains(&plan->pieces[p]))
@@ -34,9 +42,9 @@ static zr_span whole_piece(const zero_engine *engine, int piece)
     return (zr_span){0, engine->plan->pieces[piece].padded};
 }
 
-static const float *gradient_of_all(const zero_engine *engine, int piece)
+static const void *gradient_of_all(const zero_engine *engine, int piece)
 {
-    return whole_gradient(engine, piece);
+    return (gathered_apart(engine) ? engine->wholes.mine : engine->grads.mine) + first_in_window(engine, piece);
 }
 
 static zero_status nothing_to_publish(zero_engine *engine, zero_error *error)
@@ -52,4 +60,5 @@ const zr_stage_ops zr_stage0 = {
     .update_range = whole_piece,
     .update_gradient = gradient_of_all,
     .publish = nothing_to_publish,
+    .weights_changed = zr_params_share_replicas,
 };

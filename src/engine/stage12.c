@@ -22,4 +22,5 @@ const zr_stage_ops zr_stage12 = {
     .update_gradient = zr_own_shard_gradient,
     .before_update = readers_have_copied,
     .publish = gather_updated,
+    .weights_changed = zr_params_share_replicas,
 };

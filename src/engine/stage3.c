@@ -12,7 +12,7 @@ static zero_status mapped_acquire(zero_engine *engine, int visit, int visits, ze
         const zr_piece *piece = &engine->plan->pieces[p];
         ZERO_TRY(engine->comm->versions->await_published(&engine->params, p, engine->version, error));
         zr_comm_count_mapped(engine->comm, p, piece->shard);
-        engine->at[p] = (float *)(void *)engine->params.mine + piece->full_first;
+        engine->at[p] = engine->params.mine + piece->full_first;
     }
     return ZERO_OK;
 }
@@ -40,7 +40,7 @@ static zero_status mapped_publish(zero_engine *engine, zero_error *error)
 
 static int64_t gather_first(const zero_engine *engine, int visit)
 {
-    return visit % 2 == 0 ? 0 : engine->plan->gather_elems[0];
+    return visit % 2 == 0 ? 0 : engine->plan->gather_bytes[0];
 }
 
 static zero_status start_gathers(zero_engine *engine, int visit, zero_error *error)
@@ -52,11 +52,10 @@ static zero_status start_gathers(zero_engine *engine, int visit, zero_error *err
     for (int i = 0; i < wanted->piece_count; i++) {
         int p = wanted->pieces[i];
         const zr_piece *piece = &engine->plan->pieces[p];
-        float *own = (float *)(void *)engine->gathers.mine + first + engine->comm->rank * piece->shard;
-        memcpy(own, zr_engine_parameter_shard(engine, p), (size_t)piece->shard * sizeof *own);
-        ZERO_TRY(zr_comm_start(&engine->gathers, ZERO_COMM_all_gather, p, first * (int64_t)sizeof(float), piece->shard, ZERO_F32,
-                               &engine->gathering[p], error));
-        first += piece->padded;
+        int64_t bytes = zr_piece_shard_bytes(piece);
+        memcpy(engine->gathers.mine + first + engine->comm->rank * bytes, zr_own_parameters(engine, p), (size_t)bytes);
+        ZERO_TRY(zr_comm_start(&engine->gathers, ZERO_COMM_all_gather, p, first, piece->shard, piece->dtype, &engine->gathering[p], error));
+        first += engine->comm->size * bytes;
     }
     return ZERO_OK;
 }
@@ -73,8 +72,8 @@ static zero_status gathered_acquire(zero_engine *engine, int visit, int visits, 
     for (int i = 0; i < wanted->piece_count; i++) {
         int p = wanted->pieces[i];
         ZERO_TRY(zr_comm_all_gather_wait(&engine->gathering[p], error));
-        engine->at[p] = (float *)(void *)engine->gathers.mine + first;
-        first += engine->plan->pieces[p].padded;
+        engine->at[p] = engine->gathers.mine + first;
+        first += engine->comm->size * zr_piece_shard_bytes(&engine->plan->pieces[p]);
     }
     if (engine->next_gather < visits)
         ZERO_TRY(start_gathers(engine, engine->next_gather++, error));
@@ -95,6 +94,7 @@ const zr_stage_ops zr_stage3_mapped = {
     .update_gradient = zr_own_shard_gradient,
     .before_update = mapped_before_update,
     .publish = mapped_publish,
+    .weights_changed = mapped_publish,
 };
 
 const zr_stage_ops zr_stage3_gathered = {
@@ -104,4 +104,5 @@ const zr_stage_ops zr_stage3_gathered = {
     .update_range = zr_own_shard,
     .update_gradient = zr_own_shard_gradient,
     .publish = gathered_publish,
+    .weights_changed = gathered_publish,
 };

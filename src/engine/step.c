@@ -77,6 +77,13 @@ static zero_status backward_visit(zero_engine *engine, int visit, zero_error *er
     return zr_grads_seal_and_reduce(engine, unit, error);
 }
 
+static void end_phase(zero_engine *engine, zr_activity what, int64_t begin)
+{
+    if (engine->recorder)
+        engine->recorder->unit = -1;
+    zr_recorder_add(engine->recorder, what, begin, 0, 0, -1);
+}
+
 static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
 {
     zero_context *context = &engine->context;
@@ -86,6 +93,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     context->step = (uint64_t)engine->step;
     context->micro_batch = (uint64_t)(engine->micro_batch * engine->comm->size + engine->comm->rank);
     context->loss = loss;
+    context->loss_factor = (float)(engine->scale.scale / (double)(engine->plan->settings.accumulation * engine->comm->size));
     if (engine->micro_batch == 0)
         zr_exact_zero(&engine->loss);
     zr_comm_hash_reset(engine->comm);
@@ -98,12 +106,16 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
         return missing("zero_forward", batch ? "loss" : "batch", error);
     if (engine->plan->settings.inference)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_forward: this engine was made for inference; zero_evaluate is its function");
+    if (engine->micro_batch == 0 && engine->observer.step_begun)
+        ZERO_TRY(fail(engine, engine->observer.step_begun(engine->observer.user, engine, error), error));
+    int64_t begin = zr_recorder_begin(engine->recorder);
     begin_micro_batch(engine, batch, loss);
     for (int u = 0; u < engine->plan->unit_count; u++) {
         zr_comm_progress(engine->comm, engine->step);
         ZERO_TRY(fail(engine, forward_unit(engine, u, error), error));
     }
     zr_exact_add(&engine->loss, *loss);
+    end_phase(engine, ZR_ACTIVITY_forward, begin);
     engine->phase = ZR_FORWARD_DONE;
     return ZERO_OK;
 }
@@ -111,11 +123,13 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
 zero_status zero_backward(zero_engine *engine, zero_error *error)
 {
     ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
+    int64_t begin = zr_recorder_begin(engine->recorder);
     for (int v = engine->plan->forward_visits; v < engine->plan->visit_count; v++) {
         zr_comm_progress(engine->comm, engine->step);
         ZERO_TRY(fail(engine, backward_visit(engine, v, error), error));
     }
     ZERO_TRY(fail(engine, check_segment(engine, ZR_SEGMENT_MICRO_BATCH, error), error));
+    end_phase(engine, ZR_ACTIVITY_backward, begin);
     engine->phase = ZR_BACKWARD_DONE;
     return ZERO_OK;
 }
@@ -127,17 +141,17 @@ static zero_status reduce_scalars(zero_engine *engine, zero_step_info *info, zer
     zr_exact sums[2] = {engine->loss};
     for (int p = 0; p < plan->piece_count; p++)
         if (plan->pieces[p].kind == ZERO_TRAINABLE)
-            zr_norm_add_squares(engine, p, zr_own_shard_gradient(engine, p), &sums[1], false);
+            zr_norm_add_squares(engine, p, plan->pieces[p].accumulator_dtype, zr_own_shard_gradient(engine, p), &sums[1], false);
     ZERO_TRY(zr_norm_all_reduce(engine, sums, 2, error));
     info->loss = zr_exact_value(&sums[0]) / (double)(plan->settings.accumulation * plan->ranks);
-    info->grad_norm = sqrt(zr_exact_value(&sums[1]));
+    info->grad_norm = sqrt(zr_exact_value(&sums[1])) / engine->scale.scale;
     return ZERO_OK;
 }
 
-static float clip_factor(const zero_engine *engine, double norm)
+static double clip_factor(const zero_engine *engine, double norm)
 {
     double limit = engine->config->clipping;
-    return limit > 0 && limit < norm + 1e-6 ? (float)(limit / (norm + 1e-6)) : 1.0f;
+    return limit > 0 && limit < norm + 1e-6 ? limit / (norm + 1e-6) : 1;
 }
 
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
@@ -149,12 +163,15 @@ static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_erro
     info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
     info->skipped = !isfinite(info->grad_norm);
     if (!info->skipped) {
-        ZERO_TRY(zr_update_parameters(engine, info->lr, clip_factor(engine, info->grad_norm), error));
+        ZERO_TRY(zr_update_parameters(engine, info->lr, (float)(clip_factor(engine, info->grad_norm) / engine->scale.scale), error));
         engine->updates++;
     } else {
         ZERO_TRY(engine->stage->publish(engine, error));
     }
-    return check_segment(engine, ZR_SEGMENT_UPDATE, error);
+    ZERO_TRY(check_segment(engine, ZR_SEGMENT_UPDATE, error));
+    engine->gradient_scale = engine->scale.scale;
+    info->loss_scale = engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->scale.scale;
+    return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
 }
 
 zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error)
@@ -166,12 +183,17 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
     engine->phase = ZR_READY;
     if (++engine->micro_batch < engine->plan->settings.accumulation)
         return ZERO_OK;
+    int64_t begin = zr_recorder_begin(engine->recorder);
     ZERO_TRY(fail(engine, boundary(engine, info, error), error));
+    end_phase(engine, ZR_ACTIVITY_step, begin);
     engine->micro_batch = 0;
     info->step = ++engine->step;
     info->updated = !info->skipped;
     info->samples = engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
-    return fail(engine, zr_ledger_check(&engine->ledger, error), error);
+    zero_status status = zr_ledger_check(&engine->ledger, error);
+    if (status == ZERO_OK && engine->observer.step_done)
+        status = engine->observer.step_done(engine->observer.user, engine, info, error);
+    return fail(engine, status, error);
 }
 
 static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)
@@ -218,7 +240,7 @@ zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double
     ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error)); // before anything that a backward under way needs is changed
     if (!batch || batch->count < 1 || batch->at[0].dims < 1 || !loss)
         return missing("zero_evaluate", loss ? "batch" : "loss", error);
-    zero_shape shape = {.batch = batch->at[0].shape[0], .seq = limit->seq, .threads = limit->threads};
+    zero_shape shape = {.batch = batch->at[0].shape[0], .seq = limit->seq, .threads = limit->threads, .dtype = limit->dtype};
     if (limit->seq > 1 && batch->at[0].dims > 1)
         shape.seq = batch->at[0].shape[1];
     if (shape.batch < 1 || shape.batch > limit->batch || shape.seq < 1 || shape.seq > limit->seq)

@@ -1,16 +1,75 @@
-// The update: unscale, clip and optimizer in one pass over the range that this rank updates (section 5.1: each rank its partition).
+// The update: unscale, clip, optimizer and the 16-bit copy in one pass over the range that this rank updates (section 5.1: each
+// rank its partition).
 #include "engine/internal.h"
 
-float *zr_state_at(zero_engine *engine, int vector, int64_t element)
+static zr_range bytes_of_states(const zero_engine *engine, int piece)
 {
-    zr_store *store = &engine->states[vector];
-    return (float *)(void *)store->arena.base + element;
+    int64_t count = engine->stage->update_range(engine, piece).count;
+    return (zr_range){engine->plan->pieces[piece].state_first * (int64_t)sizeof(float), count * (int64_t)sizeof(float)};
 }
 
-float *zr_update_target(zero_engine *engine, int piece)
+static int vectors_of(const zero_engine *engine)
 {
-    zr_span own = zr_own_shard(engine, piece), range = engine->stage->update_range(engine, piece);
-    return zr_engine_parameter_shard(engine, piece) + (range.first - own.first);
+    return engine->state_count + (engine->plan->settings.per_tensor_norms ? 1 : 0);
+}
+
+// Parameters of the range that this rank updates, as units read them.
+static void *parameters_of_range(const zero_engine *engine, int piece)
+{
+    int64_t before = engine->stage->update_range(engine, piece).first - zr_own_shard(engine, piece).first;
+    return (char *)zr_own_parameters(engine, piece) + before * (int64_t)zero_dtype_bytes(engine->plan->pieces[piece].dtype);
+}
+
+zero_status zr_update_fetch(zero_engine *engine, int piece, zr_range_states *out, zero_error *error)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    zr_range bytes = bytes_of_states(engine, piece);
+    void *states[ZR_MAX_STATES] = {0}, *master = parameters_of_range(engine, piece);
+    *out = (zr_range_states){.gradient = engine->stage->update_gradient(engine, piece), .gradient_dtype = p->accumulator_dtype, .parameters_dtype = p->dtype};
+    if (zr_piece_has_master(engine, piece)) {
+        out->parameters = master;
+        ZERO_TRY(engine->master.ops->fetch(&engine->master, bytes, &master, error));
+    }
+    for (int s = 0; s < vectors_of(engine); s++)
+        ZERO_TRY(engine->states[s].ops->fetch(&engine->states[s], bytes, &states[s], error));
+    out->master = master;
+    out->state0 = states[0];
+    out->state1 = states[1];
+    out->direction = states[2];
+    return ZERO_OK;
+}
+
+zero_status zr_update_commit(zero_engine *engine, int piece, zero_error *error)
+{
+    zr_range bytes = bytes_of_states(engine, piece);
+    zr_store *stores[1 + ZR_MAX_STATES];
+    int count = 0;
+    if (zr_piece_has_master(engine, piece))
+        stores[count++] = &engine->master;
+    for (int s = 0; s < vectors_of(engine); s++)
+        stores[count++] = &engine->states[s];
+    for (int s = 0; s < count; s++) {
+        ZERO_TRY(stores[s]->ops->commit(stores[s], bytes, error));
+        stores[s]->ops->release(stores[s], bytes);
+    }
+    return ZERO_OK;
+}
+
+static void *moved(const void *from, zero_dtype dtype, int64_t elements)
+{
+    return from ? (char *)from + elements * (int64_t)zero_dtype_bytes(dtype) : NULL;
+}
+
+zr_range_states zr_range_from(const zr_range_states *range, int64_t first)
+{
+    zr_range_states at = *range;
+    at.master = moved(range->master, ZERO_F32, first);
+    at.state0 = moved(range->state0, ZERO_F32, first);
+    at.state1 = moved(range->state1, ZERO_F32, first);
+    at.direction = moved(range->direction, ZERO_F32, first);
+    at.gradient = moved(range->gradient, range->gradient_dtype, first);
+    at.parameters = moved(range->parameters, range->parameters_dtype, first);
+    return at;
 }
 
 typedef struct pass {
@@ -18,26 +77,24 @@ typedef struct pass {
     zr_update update;
     zr_span range;
     double weight_decay;
-    float *parameter, *state[2];
-    const float *gradient;
+    zr_range_states states;
 } pass;
 
 static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     pass *p = user;
-    int64_t at = first - p->range.first;
     zr_queue *queue = p->engine->queue;
+    const zr_range_states at = zr_range_from(&p->states, first - p->range.first);
     p->update.weight_decay = tensor->decays ? p->weight_decay : 0;
-    queue->backend->optimizer->update(queue, &p->update, count, p->parameter + at, p->state[0] ? p->state[0] + at : NULL,
-                                      p->state[1] ? p->state[1] + at : NULL, p->gradient + at);
+    queue->backend->optimizer->update(queue, &p->update, count, &at);
 }
 
-// A buffer's next value is the mean of what the micro-batches of all ranks wrote.
+// A buffer's next value is the mean of what the micro-batches of all ranks wrote; buffers and their sums are fp32.
 static void assign_mean(zero_engine *engine, int piece)
 {
     zr_span range = engine->stage->update_range(engine, piece);
     const float *sum = engine->stage->update_gradient(engine, piece);
-    float *value = zr_update_target(engine, piece);
+    float *value = parameters_of_range(engine, piece);
     float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->comm->size);
     for (int64_t i = 0; i < range.count; i++)
         value[i] = sum[i] * mean;
@@ -45,26 +102,10 @@ static void assign_mean(zero_engine *engine, int piece)
 
 static zero_status update_piece(zero_engine *engine, int piece, const zr_update *update, zero_error *error)
 {
-    pass pass = {
-        .engine = engine,
-        .update = *update,
-        .range = engine->stage->update_range(engine, piece),
-        .weight_decay = update->weight_decay,
-        .parameter = zr_update_target(engine, piece),
-        .gradient = engine->stage->update_gradient(engine, piece),
-    };
-    zr_range bytes = {engine->plan->pieces[piece].state_first * (int64_t)sizeof(float), pass.range.count * (int64_t)sizeof(float)};
-    for (int s = 0; s < engine->state_count; s++) {
-        void *data;
-        ZERO_TRY(engine->states[s].ops->fetch(&engine->states[s], bytes, &data, error));
-        pass.state[s] = data;
-    }
+    pass pass = {.engine = engine, .update = *update, .range = engine->stage->update_range(engine, piece), .weight_decay = update->weight_decay};
+    ZERO_TRY(zr_update_fetch(engine, piece, &pass.states, error));
     zr_for_parts(&engine->plan->pieces[piece], pass.range, update_part, &pass);
-    for (int s = 0; s < engine->state_count; s++) {
-        ZERO_TRY(engine->states[s].ops->commit(&engine->states[s], bytes, error));
-        engine->states[s].ops->release(&engine->states[s], bytes);
-    }
-    return ZERO_OK;
+    return zr_update_commit(engine, piece, error);
 }
 
 static zr_update describe_update(const zero_engine *engine, double lr, float gradient_scale)

@@ -2,27 +2,28 @@
 // Probabilities are never stored: backward recomputes them from qkv and the rows' log-sum-exp, and ln_1's output from x.
 #include "layers/block.h"
 
-static zero_status project(zr_block *block, const float *attended, float *projected)
+static zero_status project(zr_block *block)
 {
     zr_queue *queue = block->context->queue;
-    ZERO_TRY(zr_linear_forward(block->context, &block->attention_proj, attended, projected));
+    void *projected = block->work.wide;
+    ZERO_TRY(zr_linear_forward(block->context, &block->attention_proj, block->saved.attended, projected));
     if (block->dropout > 0)
-        queue->backend->elements->dropout(queue, ZERO_F32, block->rows * block->width, block->dropout,
+        queue->backend->elements->dropout(queue, block->dtype, block->dtype, block->rows * block->width, block->dropout,
                                           block->attention_key, projected, projected);
     return ZERO_OK;
 }
 
-zero_status zr_attention_layer_forward(zr_block *block, float *projected)
+zero_status zr_attention_layer_forward(zr_block *block)
 {
     zr_queue *queue = block->context->queue;
     const zr_block_saved *saved = &block->saved;
     ZERO_TRY(zr_linear_forward(block->context, &block->qkv, block->work.normed, saved->qkv));
     queue->backend->attention->forward(queue, &block->attention, saved->qkv, saved->attended, saved->lse,
                                        block->work.scratch);
-    return project(block, saved->attended, projected);
+    return project(block);
 }
 
-zero_status zr_attention_layer_decode(zr_block *block, zr_decode_cache *cache, int layer, float *projected)
+zero_status zr_attention_layer_decode(zr_block *block, zr_decode_cache *cache, int layer)
 {
     zr_queue *queue = block->context->queue;
     const zr_block_saved *saved = &block->saved;
@@ -30,16 +31,16 @@ zero_status zr_attention_layer_decode(zr_block *block, zr_decode_cache *cache, i
     ZERO_TRY(zr_linear_forward(block->context, &block->qkv, block->work.normed, saved->qkv));
     queue->backend->attention->decode(queue, &block->attention, saved->qkv, cache->k + first, cache->v + first,
                                       cache->capacity, cache->length, saved->attended);
-    return project(block, saved->attended, projected);
+    return project(block);
 }
 
-zero_status zr_attention_layer_backward(zr_block *block, const float *x, const float *d)
+zero_status zr_attention_layer_backward(zr_block *block, const void *x, const void *d)
 {
     zr_queue *queue = block->context->queue;
     const zr_block_saved *saved = &block->saved;
     const zr_block_work *work = &block->work;
-    float *d_attended = work->normed, *d_qkv = work->wide;
-    const float *d_projected = zr_block_undrop(block, block->attention_key, d, work->narrow);
+    void *d_attended = work->normed, *d_qkv = work->wide;
+    const void *d_projected = zr_block_undrop(block, block->attention_key, d, work->narrow);
     ZERO_TRY(zr_linear_backward(block->context, &block->attention_proj, saved->attended, d_projected, d_attended,
                                 work->scratch));
     queue->backend->attention->backward(queue, &block->attention, saved->qkv, saved->attended, saved->lse, d_attended,

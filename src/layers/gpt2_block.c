@@ -1,39 +1,46 @@
 // The block as a unit: lays out what its two halves keep and scratch, and joins them to the residual stream.
 // Saved a row: ln_1 and ln_2 statistics, qkv, attention's output and log-sum-exp, the stream between the halves, and the
 // MLP's pre-activation. Recomputed in backward: both norms' outputs, gelu's output, attention's probabilities, dropout masks.
+#include "base/dtype.h"
 #include "layers/gpt2_units.h"
 #include <math.h>
 
-static zr_layer_norm norm_of(const zero_gpt2_config *config, int64_t rows, int weight)
+static zr_layer_norm norm_of(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows, int weight)
 {
-    return (zr_layer_norm){
-        .norm = {.dtype = ZERO_F32, .rows = rows, .width = config->n_embd, .epsilon = config->layer_norm_epsilon},
-        .weight = weight,
-        .bias = weight + 1};
+    return (zr_layer_norm){.norm = {.dtype = dtype,
+                                    .stream = zr_stream_dtype(dtype),
+                                    .rows = rows,
+                                    .width = config->n_embd,
+                                    .epsilon = config->layer_norm_epsilon},
+                           .weight = weight,
+                           .bias = weight + 1};
 }
 
-static zr_linear linear_of(int64_t rows, int64_t in, int64_t out, int weight)
+static zr_linear linear_of(zero_dtype dtype, int64_t rows, int64_t in, int64_t out, int weight)
 {
-    return (zr_linear){.rows = rows, .in = in, .out = out, .weight = weight, .bias = weight + 1};
+    return (zr_linear){.dtype = dtype, .rows = rows, .in = in, .out = out, .weight = weight, .bias = weight + 1};
 }
 
 static void layers_set(const zero_gpt2_config *config, const zero_shape *shape, bool training, zr_block *block)
 {
     int64_t rows = shape->batch * shape->seq, width = config->n_embd, inner = config->n_inner;
     int64_t head_dim = width / config->n_head;
+    zero_dtype dtype = shape->dtype;
     *block = (zr_block){
+        .dtype = dtype,
+        .stream = zr_stream_dtype(dtype),
         .rows = rows,
         .width = width,
         .inner = inner,
         .dropout = training ? config->resid_pdrop : 0,
-        .ln1 = norm_of(config, rows, ZR_LN1_W),
-        .qkv = linear_of(rows, width, 3 * width, ZR_ATTN_W),
-        .attention_proj = linear_of(rows, width, width, ZR_ATTN_PROJ_W),
-        .ln2 = norm_of(config, rows, ZR_LN2_W),
-        .fc = linear_of(rows, width, inner, ZR_FC_W),
-        .mlp_proj = linear_of(rows, inner, width, ZR_MLP_PROJ_W),
+        .ln1 = norm_of(config, dtype, rows, ZR_LN1_W),
+        .qkv = linear_of(dtype, rows, width, 3 * width, ZR_ATTN_W),
+        .attention_proj = linear_of(dtype, rows, width, width, ZR_ATTN_PROJ_W),
+        .ln2 = norm_of(config, dtype, rows, ZR_LN2_W),
+        .fc = linear_of(dtype, rows, width, inner, ZR_FC_W),
+        .mlp_proj = linear_of(dtype, rows, inner, width, ZR_MLP_PROJ_W),
         .attention = {
-            .dtype = ZERO_F32,
+            .dtype = dtype,
             .batch = shape->batch,
             .seq = shape->seq,
             .heads = config->n_head,
@@ -42,6 +49,7 @@ static void layers_set(const zero_gpt2_config *config, const zero_shape *shape, 
             .dropout = training ? config->attn_pdrop : 0,
         },
     };
+    block->mlp_proj.gelu = true;
 }
 
 static size_t saved_set(const zr_block *block, void *base, zr_block_saved *saved)
@@ -50,13 +58,13 @@ static size_t saved_set(const zr_block *block, void *base, zr_block_saved *saved
     int64_t rows = block->rows;
     saved->ln1_mean = zr_carve_floats(&carver, rows);
     saved->ln1_rstd = zr_carve_floats(&carver, rows);
-    saved->qkv = zr_carve_floats(&carver, rows * 3 * block->width);
-    saved->attended = zr_carve_floats(&carver, rows * block->width);
+    saved->qkv = zr_carve_as(&carver, block->dtype, rows * 3 * block->width);
+    saved->attended = zr_carve_as(&carver, block->dtype, rows * block->width);
     saved->lse = zr_carve_floats(&carver, rows * block->attention.heads);
-    saved->middle = zr_carve_floats(&carver, rows * block->width);
+    saved->middle = zr_carve_as(&carver, block->stream, rows * block->width);
     saved->ln2_mean = zr_carve_floats(&carver, rows);
     saved->ln2_rstd = zr_carve_floats(&carver, rows);
-    saved->fc = zr_carve_floats(&carver, rows * block->inner);
+    saved->fc = zr_carve_as(&carver, block->dtype, rows * block->inner);
     return carver.used;
 }
 
@@ -73,9 +81,9 @@ static size_t scratch_bytes(const zr_block *block, int threads)
 static size_t work_set(const zr_block *block, int threads, void *base, zr_block_work *work)
 {
     zr_carver carver = {.base = base};
-    work->wide = zr_carve_floats(&carver, block->rows * ZR_MAX(block->inner, 3 * block->width));
-    work->normed = zr_carve_floats(&carver, block->rows * block->width);
-    work->narrow = zr_carve_floats(&carver, block->rows * block->width);
+    work->wide = zr_carve_as(&carver, block->dtype, block->rows * ZR_MAX(block->inner, 3 * block->width));
+    work->normed = zr_carve_as(&carver, block->dtype, block->rows * block->width);
+    work->narrow = zr_carve_as(&carver, block->dtype, block->rows * block->width);
     work->scratch = zr_carve(&carver, scratch_bytes(block, threads));
     return carver.used;
 }
@@ -88,7 +96,7 @@ size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool tra
     return work_set(block, shape->threads, workspace, &block->work);
 }
 
-void zr_block_alias(zr_block *block, float *out)
+void zr_block_alias(zr_block *block, void *out)
 {
     block->saved = (zr_block_saved){
         .qkv = block->work.wide, .attended = block->work.narrow, .middle = out, .fc = block->work.wide};
@@ -124,8 +132,8 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape, c
 
 static zero_status block_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
 {
-    const float *x = in->at[0].data;
-    float *y = out->at[0].data;
+    const void *x = in->at[0].data;
+    void *y = out->at[0].data;
     zr_block block;
     ZERO_TRY(block_set(context, &block));
     if (!context->training)
@@ -134,20 +142,20 @@ static zero_status block_forward(zero_context *context, const zero_tensors *in, 
     const zr_block_work *work = &block.work;
 
     zr_layer_norm_forward(context, &block.ln1, x, work->normed, saved->ln1_mean, saved->ln1_rstd);
-    ZERO_TRY(zr_attention_layer_forward(&block, y));
-    zr_layer_norm_residual_forward(context, &block.ln2, y, x, saved->middle, work->normed, saved->ln2_mean,
+    ZERO_TRY(zr_attention_layer_forward(&block));
+    zr_layer_norm_residual_forward(context, &block.ln2, x, work->wide, saved->middle, work->normed, saved->ln2_mean,
                                    saved->ln2_rstd);
     ZERO_TRY(zr_mlp_forward(&block));
-    context->queue->backend->elements->add(context->queue, ZERO_F32, block.rows * block.width, saved->middle,
-                                           work->narrow, y);
+    context->queue->backend->elements->add(context->queue, block.stream, block.dtype, block.rows * block.width,
+                                           saved->middle, work->narrow, y);
     return ZERO_OK;
 }
 
 static zero_status block_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out,
                                   const zero_tensors *d_in)
 {
-    const float *x = in->at[0].data;
-    float *d = d_out->at[0].data, *dx = d_in->at[0].data; // d becomes the gradient of `middle`
+    const void *x = in->at[0].data;
+    void *d = d_out->at[0].data, *dx = d_in->at[0].data; // d becomes the gradient of `middle`
     zr_block block;
     ZERO_TRY(block_set(context, &block));
     const zr_block_saved *saved = &block.saved;
@@ -158,7 +166,7 @@ static zero_status block_backward(zero_context *context, const zero_tensors *in,
                            work->scratch);
     ZERO_TRY(zr_attention_layer_backward(&block, x, d));
     if (dx != d)
-        context->queue->backend->elements->copy(context->queue, (int64_t)sizeof(float) * block.rows * block.width, d, dx);
+        context->queue->backend->elements->copy(context->queue, (int64_t)zr_tensor_bytes(&d_out->at[0]), d, dx);
     zr_layer_norm_backward(context, &block.ln1, work->narrow, x, saved->ln1_mean, saved->ln1_rstd, dx, true,
                            work->scratch);
     return ZERO_OK;
@@ -166,6 +174,7 @@ static zero_status block_backward(zero_context *context, const zero_tensors *in,
 
 const zero_unit_ops zr_gpt2_block_ops = {
     .kind = "block",
+    .dtypes = ZR_LAYER_DTYPES,
     .sizes = block_sizes,
     .forward = block_forward,
     .backward = block_backward,

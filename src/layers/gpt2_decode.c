@@ -7,17 +7,25 @@ size_t zr_gpt2_decode_cache_bytes(const zero_gpt2_config *config, int64_t capaci
     return sizeof(float) * (size_t)(config->n_layer * config->n_embd * capacity);
 }
 
-static size_t head_work(const zero_gpt2_config *config, void *workspace, float **normed)
+static size_t head_work(const zero_gpt2_config *config, zero_dtype dtype, void *workspace, void **normed)
 {
     zr_carver carver = {.base = workspace};
-    *normed = zr_carve_floats(&carver, config->n_embd);
+    *normed = zr_carve_as(&carver, dtype, config->n_embd);
     return carver.used;
 }
 
-zero_status zr_gpt2_decode_sizes(const zero_unit *unit, int threads, zero_unit_sizes *out)
+// Sampling looks at logits in fp32, whatever the model computes in.
+static zr_product logits_product(const zero_gpt2_config *config, zero_dtype dtype)
+{
+    zr_product product = zr_head_product(config, dtype, 1);
+    product.out = ZERO_F32;
+    return product;
+}
+
+zero_status zr_gpt2_decode_sizes(const zero_unit *unit, zero_dtype dtype, int threads, zero_unit_sizes *out)
 {
     const zero_gpt2_config *config = zr_gpt2_config_at(unit);
-    const zero_shape shape = {.batch = 1, .seq = 1, .threads = threads};
+    const zero_shape shape = {.batch = 1, .seq = 1, .threads = threads, .dtype = dtype};
     *out = (zero_unit_sizes){.out = zr_gpt2_boundary(config, &shape)};
     if (unit->ops == &zr_gpt2_block_ops) {
         size_t unsaved;
@@ -28,18 +36,19 @@ zero_status zr_gpt2_decode_sizes(const zero_unit *unit, int threads, zero_unit_s
         zr_linear_products(&block.fc, false, out);
         zr_linear_products(&block.mlp_proj, false, out);
     } else if (unit->ops == &zr_gpt2_head_ops) {
-        float *normed;
-        const zr_product logits = zr_head_product(config, 1);
-        out->workspace_bytes = head_work(config, NULL, &normed);
+        void *normed;
+        const zr_product logits = logits_product(config, dtype);
+        out->workspace_bytes = head_work(config, dtype, NULL, &normed);
         zr_product_append(out, &logits, 1);
     }
     return ZERO_OK;
 }
 
-static zero_status decode_embedding(zero_context *context, const zr_decode_cache *cache, int32_t token, float *out)
+static zero_status decode_embedding(zero_context *context, const zr_decode_cache *cache, int32_t token, void *out)
 {
     const zero_gpt2_config *config = zr_gpt2_config_at(context->unit);
     zr_queue *queue = context->queue;
+    zero_dtype dtype = context->shape.dtype;
     if (cache->length >= ZR_MIN(cache->capacity, config->n_positions))
         return zr_fail(context->error, ZERO_ERR_USAGE,
                        "generating token %lld: the model has %lld positions, the cache %lld", (long long)cache->length,
@@ -47,15 +56,17 @@ static zero_status decode_embedding(zero_context *context, const zr_decode_cache
     if (token < 0 || token >= config->vocab_size)
         return zr_fail(context->error, ZERO_ERR_DATA, "generating: token %d is outside the vocabulary of %lld", token,
                        (long long)config->vocab_size);
-    const float *wte = zero_parameter(context, ZR_EMBEDDING_WTE, 0), *wpe = zero_parameter(context, ZR_EMBEDDING_WPE, 0);
-    queue->backend->elements->embedding_forward(queue, ZERO_F32, 1, 1, config->n_embd, &token, wte,
-                                                wpe + cache->length * config->n_embd, out);
+    const void *wte = zero_parameter(context, ZR_EMBEDDING_WTE, 0);
+    const char *wpe = zero_parameter(context, ZR_EMBEDDING_WPE, 0);
+    int64_t position = cache->length * config->n_embd * (int64_t)zero_dtype_bytes(dtype);
+    queue->backend->elements->embedding_forward(queue, dtype, zr_stream_dtype(dtype), 1, 1, config->n_embd, &token, wte,
+                                                wpe + position, out);
     return ZERO_OK;
 }
 
-static zero_status decode_block(zero_context *context, zr_decode_cache *cache, const float *in, float *out)
+static zero_status decode_block(zero_context *context, zr_decode_cache *cache, const void *in, void *out)
 {
-    const zero_shape shape = {.batch = 1, .seq = 1, .threads = context->shape.threads};
+    const zero_shape shape = {.batch = 1, .seq = 1, .threads = context->shape.threads, .dtype = context->shape.dtype};
     const zr_gpt2_unit *hyper = context->unit->hyper;
     size_t unsaved;
     zr_block block;
@@ -66,30 +77,31 @@ static zero_status decode_block(zero_context *context, zr_decode_cache *cache, c
     const zr_block_work *work = &block.work;
 
     zr_layer_norm_forward(context, &block.ln1, in, work->normed, NULL, NULL);
-    ZERO_TRY(zr_attention_layer_decode(&block, cache, hyper->layer, out));
-    zr_layer_norm_residual_forward(context, &block.ln2, out, in, out, work->normed, NULL, NULL);
+    ZERO_TRY(zr_attention_layer_decode(&block, cache, hyper->layer));
+    zr_layer_norm_residual_forward(context, &block.ln2, in, work->wide, out, work->normed, NULL, NULL);
     ZERO_TRY(zr_mlp_forward(&block));
-    context->queue->backend->elements->add(context->queue, ZERO_F32, block.width, out, work->narrow, out);
+    context->queue->backend->elements->add(context->queue, block.stream, block.dtype, block.width, out, work->narrow, out);
     return ZERO_OK;
 }
 
-static zero_status decode_head(zero_context *context, zr_decode_cache *cache, const float *in, float *logits)
+static zero_status decode_head(zero_context *context, zr_decode_cache *cache, const void *in, float *logits)
 {
     const zero_gpt2_config *config = zr_gpt2_config_at(context->unit);
     zr_queue *queue = context->queue;
-    float *normed;
+    void *normed;
+    zero_dtype dtype = context->shape.dtype;
     cache->length++;
     if (!logits)
         return ZERO_OK;
-    head_work(config, context->workspace, &normed);
-    const zr_layer_norm norm = zr_head_norm(config, 1);
-    const zr_product product = zr_head_product(config, 1);
+    head_work(config, dtype, context->workspace, &normed);
+    const zr_layer_norm norm = zr_head_norm(config, dtype, 1);
+    const zr_product product = logits_product(config, dtype);
     zr_layer_norm_forward(context, &norm, in, normed, NULL, NULL);
     return queue->backend->product->run(queue, &product, normed, zero_parameter(context, ZR_HEAD_WTE, 0), NULL, logits,
                                         context->error);
 }
 
-zero_status zr_gpt2_decode(zero_context *context, zr_decode_cache *cache, int32_t token, const float *in, float *out)
+zero_status zr_gpt2_decode(zero_context *context, zr_decode_cache *cache, int32_t token, const void *in, void *out)
 {
     if (context->unit->ops == &zr_gpt2_embedding_ops)
         return decode_embedding(context, cache, token, out);

@@ -1,5 +1,5 @@
 // GPT-2's units as the engine sees them: the embedding, and the checks that all share. Blocks and head have files of their own.
-// The boundary between units is one tensor, the residual stream (batch, seq, n_embd) in fp32.
+// The boundary between units is one tensor, the residual stream (batch, seq, n_embd).
 #include "layers/gpt2_units.h"
 
 const zero_gpt2_config *zr_gpt2_config_at(const zero_unit *unit)
@@ -7,10 +7,19 @@ const zero_gpt2_config *zr_gpt2_config_at(const zero_unit *unit)
     return &((const zr_gpt2_unit *)unit->hyper)->config;
 }
 
+// Every block adds to the stream, so that roundings of it would add up: in fp32 the gradient's error stays below autocast's,
+// which keeps it in fp32 too, in 16 bits it would be half as large again.
+zero_dtype zr_stream_dtype(zero_dtype dtype)
+{
+    return ZERO_F32;
+}
+
 zero_tensors zr_gpt2_boundary(const zero_gpt2_config *config, const zero_shape *shape)
 {
     return (zero_tensors){.count = 1,
-                          .at[0] = {.dtype = ZERO_F32, .dims = 3, .shape = {shape->batch, shape->seq, config->n_embd}}};
+                          .at[0] = {.dtype = zr_stream_dtype(shape->dtype),
+                                    .dims = 3,
+                                    .shape = {shape->batch, shape->seq, config->n_embd}}};
 }
 
 zero_status zr_gpt2_shape_check(const zero_gpt2_config *config, const zero_shape *shape, zero_error *error)
@@ -79,13 +88,14 @@ static zero_status embedding_forward(zero_context *context, const zero_tensors *
     const zr_element_ops *elements = queue->backend->elements;
     int64_t rows = context->shape.batch * context->shape.seq;
     const int32_t *ids = NULL;
-    float *x = out->at[0].data;
+    void *x = out->at[0].data;
+    zero_dtype dtype = context->shape.dtype, stream = zr_stream_dtype(dtype);
     ZERO_TRY(zr_gpt2_shape_check(config, &context->shape, context->error));
     ZERO_TRY(zr_gpt2_ids(context, 0, false, &ids));
-    const float *wte = zero_parameter(context, ZR_EMBEDDING_WTE, 0), *wpe = zero_parameter(context, ZR_EMBEDDING_WPE, 0);
-    elements->embedding_forward(queue, ZERO_F32, rows, context->shape.seq, config->n_embd, ids, wte, wpe, x);
+    const void *wte = zero_parameter(context, ZR_EMBEDDING_WTE, 0), *wpe = zero_parameter(context, ZR_EMBEDDING_WPE, 0);
+    elements->embedding_forward(queue, dtype, stream, rows, context->shape.seq, config->n_embd, ids, wte, wpe, x);
     if (context->training && config->embd_pdrop > 0)
-        elements->dropout(queue, ZERO_F32, rows * config->n_embd, config->embd_pdrop,
+        elements->dropout(queue, stream, stream, rows * config->n_embd, config->embd_pdrop,
                           zr_context_key(context, ZR_SITE_EMBEDDING), x, x);
     return ZERO_OK;
 }
@@ -98,21 +108,23 @@ static zero_status embedding_backward(zero_context *context, const zero_tensors 
     const zr_element_ops *elements = queue->backend->elements;
     int64_t rows = context->shape.batch * context->shape.seq;
     const int32_t *ids = NULL;
-    float *d = d_out->at[0].data;
+    void *d = d_out->at[0].data;
+    zero_dtype stream = zr_stream_dtype(context->shape.dtype);
     int add_wte = 0, add_wpe = 0;
     ZERO_TRY(zr_gpt2_ids(context, 0, false, &ids));
     if (config->embd_pdrop > 0)
-        elements->dropout(queue, ZERO_F32, rows * config->n_embd, config->embd_pdrop,
+        elements->dropout(queue, stream, stream, rows * config->n_embd, config->embd_pdrop,
                           zr_context_key(context, ZR_SITE_EMBEDDING), d, d);
     float *d_wte = zero_gradient(context, ZR_EMBEDDING_WTE, 0, &add_wte);
     float *d_wpe = zero_gradient(context, ZR_EMBEDDING_WPE, 0, &add_wpe);
-    elements->embedding_backward(queue, ZERO_F32, rows, context->shape.seq, config->n_embd, ids, d, config->vocab_size,
+    elements->embedding_backward(queue, stream, rows, context->shape.seq, config->n_embd, ids, d, config->vocab_size,
                                  d_wte, add_wte, config->n_positions, d_wpe, add_wpe);
     return ZERO_OK;
 }
 
 const zero_unit_ops zr_gpt2_embedding_ops = {
     .kind = "embedding",
+    .dtypes = ZR_LAYER_DTYPES,
     .sizes = embedding_sizes,
     .forward = embedding_forward,
     .backward = embedding_backward,

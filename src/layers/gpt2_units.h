@@ -14,7 +14,7 @@ enum { ZR_EMBEDDING_WTE = 0, ZR_EMBEDDING_WPE = 1, ZR_HEAD_NORM = 0, ZR_HEAD_WTE
 extern const zero_unit_ops zr_gpt2_embedding_ops, zr_gpt2_block_ops, zr_gpt2_head_ops;
 
 const zero_gpt2_config *zr_gpt2_config_at(const zero_unit *unit);
-// The residual stream (batch, seq, n_embd) fp32, as shapes.
+// The residual stream (batch, seq, n_embd), as shapes.
 zero_tensors zr_gpt2_boundary(const zero_gpt2_config *config, const zero_shape *shape);
 // ZERO_ERR_USAGE where the sequence is longer than the positions that the model has.
 zero_status zr_gpt2_shape_check(const zero_gpt2_config *config, const zero_shape *shape, zero_error *error);
@@ -27,10 +27,10 @@ zero_status zr_gpt2_ids(const zero_context *context, int index, bool holes, cons
 size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved, void *workspace,
                         zr_block *block, size_t *saved_bytes);
 // In evaluation and decoding nothing is saved: what has to be held for a moment lies in the workspace and in `out`.
-void zr_block_alias(zr_block *block, float *out);
+void zr_block_alias(zr_block *block, void *out);
 
 // The head's final norm and its logits of `rows` rows: y(rows, vocab) = x(rows, C) wte^T.
-zr_layer_norm zr_head_norm(const zero_gpt2_config *config, int64_t rows);
-zr_product zr_head_product(const zero_gpt2_config *config, int64_t rows);
+zr_layer_norm zr_head_norm(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows);
+zr_product zr_head_product(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows);
 
 #endif

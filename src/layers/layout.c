@@ -13,6 +13,11 @@ float *zr_carve_floats(zr_carver *carver, int64_t elements)
     return zr_carve(carver, sizeof(float) * (size_t)elements);
 }
 
+void *zr_carve_as(zr_carver *carver, zero_dtype dtype, int64_t elements)
+{
+    return zr_carve(carver, zero_dtype_bytes(dtype) * (size_t)elements);
+}
+
 static zr_queue queue_of(const zr_backend *backend, int threads)
 {
     return (zr_queue){.backend = backend, .threads = ZR_MAX(threads, 1)};

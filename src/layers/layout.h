@@ -13,6 +13,7 @@ typedef struct zr_carver {
 // The next `bytes`, 64-byte aligned; NULL while only counting.
 void *zr_carve(zr_carver *carver, size_t bytes);
 float *zr_carve_floats(zr_carver *carver, int64_t elements);
+void *zr_carve_as(zr_carver *carver, zero_dtype dtype, int64_t elements);
 
 // Scratch bytes that suffice on every backend of this build, for a rank of `threads` (0: 1): what is planned does not
 // depend on the machine that plans.

@@ -5,14 +5,16 @@
 #include "layers/layout.h"
 
 typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out): Hugging Face's Conv1D
+    zero_dtype dtype; // of all of these
+    bool gelu;        // gelu(x) in x's place: x and dx are before gelu, whose output is never stored
     int64_t rows, in, out;
     int piece, weight, bias; // tensors of the unit
 } zr_linear;
 
-zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const float *x, float *y);
-// Gradients of weight and bias, then dx(rows, in) = dy W^T. dx may be x.
-zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const float *x, const float *dy,
-                               float *dx, void *scratch);
+zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x, void *y);
+// Gradients of weight and bias, then dx(rows, in) = dy W^T [* gelu'(x)]. dx may be x unless gelu.
+zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const void *x, const void *dy, void *dx,
+                               void *scratch);
 size_t zr_linear_scratch(const zr_linear *linear, int threads);
 // Appends the products of forward and, where `training`, of backward.
 void zr_linear_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes);
@@ -24,13 +26,13 @@ typedef struct zr_layer_norm {
 } zr_layer_norm;
 
 // mean, rstd (rows) or NULL
-void zr_layer_norm_forward(zero_context *context, const zr_layer_norm *layer, const float *x, float *y, float *mean,
+void zr_layer_norm_forward(zero_context *context, const zr_layer_norm *layer, const void *x, void *y, float *mean,
                            float *rstd);
-// sum = a + b and y = its norm; sum may be a.
-void zr_layer_norm_residual_forward(zero_context *context, const zr_layer_norm *layer, const float *a, const float *b,
-                                    float *sum, float *y, float *mean, float *rstd);
+// sum = x + branch and y = its norm; sum may be x.
+void zr_layer_norm_residual_forward(zero_context *context, const zr_layer_norm *layer, const void *x, const void *branch,
+                                    void *sum, void *y, float *mean, float *rstd);
 // dx = [dx +] gradient of the norm's input
-void zr_layer_norm_backward(zero_context *context, const zr_layer_norm *layer, const float *dy, const float *x,
-                            const float *mean, const float *rstd, float *dx, bool add, void *scratch);
+void zr_layer_norm_backward(zero_context *context, const zr_layer_norm *layer, const void *dy, const void *x,
+                            const float *mean, const float *rstd, void *dx, bool add, void *scratch);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -104,7 +105,11 @@ zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *st
     begin_line(metrics, step->step);
     append_double(line, "loss", step->loss);
     append_double(line, "lr", step->lr);
-    append_double(line, "grad_norm", step->grad_norm);
+    append_double(line, "grad_norm", step->skipped ? NAN : step->grad_norm);
+    if (step->loss_scale > 0)
+        append_double(line, "loss_scale", step->loss_scale);
+    if (step->skipped)
+        zr_buffer_printf(line, ",\"skipped\":true");
     zr_buffer_printf(line, ",\"tokens\":%lld", (long long)step->tokens);
     append_double(line, "ms", step->milliseconds);
     append_double(line, "tok_s", step->tokens_per_second);

@@ -4,7 +4,8 @@
 //    "comm":{"reduce_scatter":{"calls":6,"bytes":1048576},...},"mem":{"parameters":{"planned":1,"held":1},...}}
 //
 // Floats have as many digits as bring the same bits back. Evaluations are objects of their own: {"step":100,"val_loss":1.9}
-// - they have no key "loss".
+// - they have no key "loss". A run in fp16 has "loss_scale" on every line; a step that was skipped has "skipped":true, and its
+// grad_norm is null.
 #ifndef ZR_MONITOR_METRICS_H
 #define ZR_MONITOR_METRICS_H
 
@@ -16,6 +17,8 @@ typedef struct zr_metrics zr_metrics;
 typedef struct zr_metrics_step {
     int64_t step, tokens;
     double loss, lr, grad_norm, milliseconds, tokens_per_second;
+    double loss_scale; // 0: the precision has none, and the line no such key
+    bool skipped;      // the line says so
     zero_traffic traffic; // of this step alone
     zero_memory memory;
 } zr_metrics_step;

@@ -11,7 +11,7 @@ static int64_t product_scratch(const zr_plan *plan, const zr_machine *machine)
     for (int u = 0; u < plan->unit_count && machine->product_scratch; u++) {
         const zero_unit_sizes *sizes = &plan->units[u].sizes;
         for (int i = 0; i < sizes->product_count; i++)
-            bytes = ZR_MAX(bytes, (int64_t)machine->product_scratch(machine->user, &sizes->products[i]));
+            bytes = ZR_MAX(bytes, (int64_t)machine->product_scratch(machine->user, plan->settings.precision.activations, &sizes->products[i]));
     }
     return ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN);
 }
@@ -19,16 +19,15 @@ static int64_t product_scratch(const zr_plan *plan, const zr_machine *machine)
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
 {
     const zr_settings *settings = &plan->settings;
-    int64_t window = plan->grad_elems * WORD;
     bool whole = zr_plan_whole_gradients(plan);
-    int vectors = settings->inference ? 0 : settings->state_vectors + (settings->per_tensor_norms ? 1 : 0);
+    int vectors = settings->state_vectors + (settings->per_tensor_norms ? 1 : 0) + (zr_precision_has_master(&settings->precision) ? 1 : 0);
     plan->product_scratch_bytes = product_scratch(plan, machine);
-    plan->bytes[ZERO_MEM_parameters] = (settings->stage == 3 ? plan->shard_elems : plan->full_elems) * WORD;
-    plan->bytes[ZERO_MEM_gradients] = plan->accumulator_elems * WORD + (whole ? window : 0);
-    plan->bytes[ZERO_MEM_optimizer] = vectors * plan->state_elems * WORD;
+    plan->bytes[ZERO_MEM_parameters] = settings->stage == 3 ? plan->shard_bytes : plan->full_bytes;
+    plan->bytes[ZERO_MEM_gradients] = plan->accumulator_bytes + plan->whole_bytes + (whole ? plan->grad_bytes : 0);
+    plan->bytes[ZERO_MEM_optimizer] = settings->inference ? 0 : vectors * plan->state_elems * WORD;
     plan->bytes[ZERO_MEM_activations] = plan->activation_bytes;
     plan->bytes[ZERO_MEM_workspace] = ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
-    plan->bytes[ZERO_MEM_communication] = (whole ? 0 : window) + (plan->gather_elems[0] + plan->gather_elems[1]) * WORD + machine->staging_bytes;
+    plan->bytes[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes + plan->gather_bytes[0] + plan->gather_bytes[1] + machine->staging_bytes;
 }
 
 int64_t zr_plan_total_bytes(const zr_plan *plan)

@@ -7,8 +7,8 @@
 #include <zero/model.h>
 
 typedef struct zr_machine {
-    // Scratch bytes of a product; NULL: none is counted.
-    size_t (*product_scratch)(void *user, const zero_product_shape *product);
+    // Scratch bytes of a product of operands of that type; NULL: none is counted.
+    size_t (*product_scratch)(void *user, zero_dtype dtype, const zero_product_shape *product);
     void *user;
     int ranks;
     int threads;            // of one rank

@@ -36,11 +36,21 @@ static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_
         tensor->number = plan->tensor_count++;
         tensor->decays = desc->kind == ZERO_TRAINABLE && (plan->settings.decay_all || tensor->desc->dims >= 2);
         piece->elems = tensor->first + tensor->count;
-        if (piece->elems > ZR_MOST_ELEMS - plan->full_elems)
+        if (piece->elems > ZR_MOST_ELEMS - plan->elems)
             return zr_fail(error, ZERO_ERR_USAGE, "planning %s: with tensor \"%s\" the model has more than %lld elements", plan->model->name,
                            tensor->desc->name, (long long)ZR_MOST_ELEMS);
     }
     return ZERO_OK;
+}
+
+// What is not trained in 16 bits stays in fp32: running statistics would come to a halt.
+static void choose_types(const zr_plan *plan, zr_piece *piece)
+{
+    const zr_precision *precision = &plan->settings.precision;
+    bool buffer = piece->kind == ZERO_BUFFER;
+    piece->dtype = buffer ? ZERO_F32 : precision->parameters;
+    piece->gradient_dtype = buffer ? ZERO_F32 : precision->gradients;
+    piece->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
 }
 
 static void place_piece(zr_plan *plan, zr_piece *piece)
@@ -48,12 +58,13 @@ static void place_piece(zr_plan *plan, zr_piece *piece)
     int64_t ranks = plan->ranks;
     piece->shard = ZR_ROUND_UP((piece->elems + ranks - 1) / ranks, ZR_CHUNK);
     piece->padded = piece->shard * ranks;
-    piece->full_first = plan->full_elems;
-    piece->shard_first = plan->shard_elems;
-    piece->grad_first = piece->accumulator_first = piece->state_first = -1;
+    piece->full_first = plan->full_bytes;
+    piece->shard_first = plan->shard_bytes;
+    piece->open_first = piece->grad_first = piece->whole_first = piece->accumulator_first = piece->state_first = -1;
     piece->first_backward = piece->last_backward = piece->reduced_after = -1;
-    plan->full_elems += piece->padded;
-    plan->shard_elems += piece->shard;
+    plan->elems += piece->padded;
+    plan->full_bytes += ranks * zr_piece_shard_bytes(piece);
+    plan->shard_bytes += zr_piece_shard_bytes(piece);
     if (piece->kind != ZERO_BUFFER)
         for (int t = 0; t < piece->tensor_count; t++)
             plan->parameters += piece->tensors[t].count;
@@ -71,6 +82,7 @@ zero_status zr_plan_pieces(zr_plan *plan, zero_error *error)
             const zero_piece_desc *desc = &model->units[u].pieces[p];
             piece->ref = (zero_piece_ref){u, p};
             piece->kind = desc->kind;
+            choose_types(plan, piece);
             if (model->units[u].piece_count == 1)
                 snprintf(piece->name, sizeof piece->name, "%s", model->units[u].name);
             else
@@ -102,6 +114,16 @@ static void note_contributions(zr_plan *plan, int u)
         piece->first_backward = ZR_MAX(piece->first_backward, u);
         piece->last_backward = piece->last_backward < 0 ? u : ZR_MIN(piece->last_backward, u);
     }
+}
+
+static zero_status check_dtype(const zr_plan *plan, const zero_unit *unit, zero_error *error)
+{
+    zero_dtype dtype = plan->shape.dtype;
+    uint32_t known = unit->ops->dtypes ? unit->ops->dtypes : 1u << ZERO_F32;
+    if (known >> dtype & 1)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "planning unit \"%s\" in %s: it does not compute with %s parameters (zero_unit_ops.dtypes says what it can)",
+                   unit->name, plan->settings.precision.name, zr_dtype_name(dtype));
 }
 
 static int64_t tensors_bytes(const zero_tensors *tensors)
@@ -176,6 +198,7 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
     for (int u = 0; u < model->unit_count; u++) {
         const zero_unit *unit = &model->units[u];
         zr_unit_plan *out = &plan->units[u];
+        ZERO_TRY(check_dtype(plan, unit, error));
         zero_status status = unit->ops->sizes(unit, &plan->shape, in, &out->sizes);
         if (status != ZERO_OK)
             return zr_fail(error, status, "planning unit \"%s\" for micro-batch %lld x %lld: the unit refuses this shape", unit->name,

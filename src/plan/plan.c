@@ -6,6 +6,16 @@
 
 #include <string.h>
 
+int64_t zr_piece_shard_bytes(const zr_piece *piece)
+{
+    return piece->shard * (int64_t)zero_dtype_bytes(piece->dtype);
+}
+
+int64_t zr_piece_gradient_shard_bytes(const zr_piece *piece)
+{
+    return piece->shard * (int64_t)zero_dtype_bytes(piece->gradient_dtype);
+}
+
 bool zr_plan_whole_gradients(const zr_plan *plan)
 {
     return plan->settings.stage < 2;
@@ -21,7 +31,8 @@ static uint64_t plan_hash(const zr_plan *plan)
 {
     uint64_t hash = mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped);
     const zr_settings *s = &plan->settings;
-    int64_t settings[] = {s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
+    const zr_precision *precision = &s->precision;
+    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
     for (int i = 0; i < ZR_COUNT(settings); i++)
         hash = mix(hash, settings[i]);
     for (int p = 0; p < plan->piece_count; p++) {
@@ -49,6 +60,7 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, con
     plan->model = model;
     plan->settings = *settings;
     plan->shape = *shape;
+    plan->shape.dtype = settings->precision.parameters;
     plan->ranks = machine->ranks;
     plan->mapped = machine->mapped;
     zero_status status = zr_plan_pieces(plan, error);

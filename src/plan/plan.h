@@ -10,6 +10,9 @@
 //
 // A rank's own shards, one after another in piece order, are its "shard vector": optimizer states, accumulators and, where
 // they are split, parameters lie at zr_piece.shard_first in it. A full replica keeps whole pieces at zr_piece.full_first.
+//
+// A gradient's way in 16 bits (in fp32 the first two are one place, and nothing is rounded):
+//   units add up fp32 in the open arena -> sealed: rounded into the gradient window -> reduced in fp32 -> accumulator
 #ifndef ZR_PLAN_PLAN_H
 #define ZR_PLAN_PLAN_H
 
@@ -33,14 +36,19 @@ typedef struct zr_piece {
     zero_piece_ref ref;      // unit and piece that own it
     char name[72];           // "h.3" or "h.3/1", for messages
     zero_class kind;
+    zero_dtype dtype;             // of its parameters as units read them
+    zero_dtype gradient_dtype;    // of contributions in the gradient window and on the wire
+    zero_dtype accumulator_dtype; // of the owner's sum
     int tensor_count;
     zr_plan_tensor *tensors; // (tensor_count)
     int64_t elems;           // tensors and gaps
     int64_t shard, padded;   // elements
-    int64_t full_first;      // in a full replica, elements
-    int64_t shard_first;     // in the shard vector, elements
-    int64_t grad_first;      // in the gradient window, elements; -1: no gradient
-    int64_t accumulator_first; // in the accumulator vector (shards), elements; -1: none
+    int64_t full_first;      // in a full replica, bytes
+    int64_t shard_first;     // in the shard vector, bytes
+    int64_t open_first;      // in the open arena, bytes; -1: contributions collect in the gradient window itself
+    int64_t grad_first;      // in the gradient window, bytes; -1: no gradient
+    int64_t whole_first;     // in the window of whole accumulated gradients (plan->whole_bytes), bytes
+    int64_t accumulator_first; // in the accumulator vector (shards), bytes; -1: none
     int64_t state_first;     // in each optimizer state vector, elements; -1: none
     int first_backward;      // unit whose backward contributes first (the largest index), -1: none
     int last_backward;       // ... last: sealed after it
@@ -81,14 +89,17 @@ typedef struct zr_plan {
     zr_piece *pieces;       // (piece_count)
     zr_unit_plan *units;    // (unit_count)
     int64_t parameters;     // trainable + frozen, padding not counted
-    int64_t full_elems;     // of a full replica
-    int64_t shard_elems;    // of the shard vector
-    int64_t grad_elems;     // of the gradient window
-    int64_t accumulator_elems; // 0: the gradient is reduced in place
-    int64_t state_elems;    // of one optimizer state vector
+    int64_t elems;          // of all pieces, padded
+    int64_t full_bytes;     // of a full replica
+    int64_t shard_bytes;    // of the shard vector
+    int64_t open_bytes;     // where fp32 contributions collect before they are rounded
+    int64_t grad_bytes;     // of the gradient window
+    int64_t whole_bytes;    // stage 0 where accumulators are not of the gradients' type: they are gathered here
+    int64_t accumulator_bytes; // 0: the gradient is reduced in place
+    int64_t state_elems;    // of one optimizer state vector, and of the master weights
     int visit_count, forward_visits;
     zr_visit *visits;       // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
-    int64_t gather_elems[2]; // unmapped stage 3: visit i is gathered into buffer i%2, one visit ahead
+    int64_t gather_bytes[2]; // unmapped stage 3: visit i is gathered into buffer i%2, one visit ahead
     int64_t activation_bytes; // saved, boundaries, two boundary gradients
     int64_t boundary_first[2];   // bytes in the activations arena of the two boundary gradients
     int64_t boundary_bytes;      // of each
@@ -104,6 +115,9 @@ void zr_plan_destroy(zr_plan *plan);
 int64_t zr_plan_total_bytes(const zr_plan *plan);
 // ZERO_ERR_LIMIT where the plan exceeds the machine's memory, saying what would fit (stage, micro-batch).
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error);
+// Bytes of one shard of a piece's parameters, and of its contributions.
+int64_t zr_piece_shard_bytes(const zr_piece *piece);
+int64_t zr_piece_gradient_shard_bytes(const zr_piece *piece);
 // Does the gradient window hold whole gradients (stages 0 and 1), or slots (2 and 3)?
 bool zr_plan_whole_gradients(const zr_plan *plan);
 // Global number of the tensor's piece, and the tensor; -1 where no tensor has that name.

@@ -18,10 +18,10 @@ static void size_gather_buffers(zr_plan *plan)
     if (plan->settings.stage < 3 || plan->mapped)
         return;
     for (int v = 0; v < plan->visit_count; v++) {
-        int64_t elems = 0;
+        int64_t bytes = 0;
         for (int i = 0; i < plan->visits[v].piece_count; i++)
-            elems += plan->pieces[plan->visits[v].pieces[i]].padded;
-        plan->gather_elems[v % 2] = ZR_MAX(plan->gather_elems[v % 2], elems);
+            bytes += plan->ranks * zr_piece_shard_bytes(&plan->pieces[plan->visits[v].pieces[i]]);
+        plan->gather_bytes[v % 2] = ZR_MAX(plan->gather_bytes[v % 2], bytes);
     }
 }
 
@@ -40,19 +40,22 @@ zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
     return ZERO_OK;
 }
 
-static void message(zr_traffic_plan *traffic, const zr_plan *plan, zero_comm_op op, int piece, bool moves)
+// dtype: of what moves; nothing does where a mapped piece is acquired.
+static void message(zr_traffic_plan *traffic, const zr_plan *plan, zero_comm_op op, int piece, zero_dtype dtype, bool moves)
 {
     int64_t shard = plan->pieces[piece].shard;
     traffic->hash = zr_message_fold(traffic->hash, op, piece, shard);
     traffic->messages++;
     traffic->calls[op]++;
-    traffic->bytes[op] += moves ? (plan->ranks - 1) * shard * (int64_t)sizeof(float) : 0;
+    traffic->bytes[op] += moves ? (plan->ranks - 1) * shard * (int64_t)zero_dtype_bytes(dtype) : 0;
 }
 
 static void gather_visit(zr_traffic_plan *traffic, const zr_plan *plan, int v)
 {
-    for (int i = 0; i < plan->visits[v].piece_count; i++)
-        message(traffic, plan, ZERO_COMM_all_gather, plan->visits[v].pieces[i], !plan->mapped);
+    for (int i = 0; i < plan->visits[v].piece_count; i++) {
+        int piece = plan->visits[v].pieces[i];
+        message(traffic, plan, ZERO_COMM_all_gather, piece, plan->pieces[piece].dtype, !plan->mapped);
+    }
 }
 
 // What acquiring visit v emits: itself where pieces are mapped, else one visit ahead (and itself, the first time).
@@ -70,7 +73,7 @@ static void seal(zr_traffic_plan *traffic, const zr_plan *plan, int unit)
 {
     for (int p = 0; p < plan->piece_count; p++)
         if (plan->pieces[p].last_backward == unit)
-            message(traffic, plan, ZERO_COMM_reduce_scatter, p, true);
+            message(traffic, plan, ZERO_COMM_reduce_scatter, p, plan->pieces[p].gradient_dtype, true);
 }
 
 static void micro_batch(zr_traffic_plan *traffic, const zr_plan *plan)
@@ -83,11 +86,13 @@ static void micro_batch(zr_traffic_plan *traffic, const zr_plan *plan)
     }
 }
 
-static void gather_trained(zr_traffic_plan *traffic, const zr_plan *plan)
+static void gather_trained(zr_traffic_plan *traffic, const zr_plan *plan, bool gradients)
 {
-    for (int p = 0; p < plan->piece_count; p++)
-        if (plan->pieces[p].first_backward >= 0)
-            message(traffic, plan, ZERO_COMM_all_gather, p, true);
+    for (int p = 0; p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        if (piece->first_backward >= 0)
+            message(traffic, plan, ZERO_COMM_all_gather, p, gradients ? piece->accumulator_dtype : piece->dtype, true);
+    }
 }
 
 void zr_plan_messages(zr_plan *plan)
@@ -97,9 +102,9 @@ void zr_plan_messages(zr_plan *plan)
     if (!plan->settings.inference)
         micro_batch(&plan->segments[ZR_SEGMENT_MICRO_BATCH], plan);
     if (plan->settings.stage == 0)
-        gather_trained(&plan->segments[ZR_SEGMENT_BOUNDARY], plan);
+        gather_trained(&plan->segments[ZR_SEGMENT_BOUNDARY], plan, true);
     if (plan->settings.stage == 1 || plan->settings.stage == 2)
-        gather_trained(&plan->segments[ZR_SEGMENT_UPDATE], plan);
+        gather_trained(&plan->segments[ZR_SEGMENT_UPDATE], plan, false);
     for (int v = 0; v < plan->forward_visits; v++)
         acquire(&plan->segments[ZR_SEGMENT_EVAL], plan, v, plan->forward_visits);
 }

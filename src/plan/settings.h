@@ -3,11 +3,28 @@
 #define ZR_PLAN_SETTINGS_H
 
 #include "base/status.h"
+#include <zero/model.h>
+
+typedef struct zr_precision { // a precision policy: the storage type of everything that training keeps
+    const char *name;         // "fp32", "bf16", "fp16"
+    zero_dtype parameters;    // as units read them, and on the wire
+    zero_dtype activations;   // saved and between kernels; sums, statistics, softmax and loss are fp32 in every policy
+    zero_dtype gradients;     // of a micro-batch, in buckets and on the wire: contributions are rounded to it once
+    zero_dtype accumulator;   // of the owner's shard over the micro-batches
+    zero_dtype master;        // the weights that the optimizer updates; where parameters are as wide, they are the master
+    zero_dtype moments;       // optimizer states
+} zr_precision;
+
+// The policy of a type: 16-bit parameters, activations and gradients, fp32 master and moments (the paper's 2 + 2 + 12), or all
+// fp32. The accumulator is fp32 where several micro-batches meet in it, else as wide as the gradients.
+zr_precision zr_precision_of(zero_dtype dtype, int64_t accumulation);
+bool zr_precision_has_master(const zr_precision *precision); // beside the parameters
 
 typedef struct zr_settings {
     int stage;                 // 0..3
+    zr_precision precision;
     int64_t accumulation;      // micro-batches a rank and step (K)
-    int state_vectors;         // of the optimizer, fp32: Adam 2, Lion 1, SGD 0 or 1, ...
+    int state_vectors;         // of the optimizer: Adam 2, Lion 1, SGD 0 or 1, ...
     bool per_tensor_norms;     // LAMB
     bool decay_all;            // weight decay on every tensor, else on those of two or more dimensions
     int64_t reduce_bucket;     // elements sealed but not yet reduced, at most

@@ -1,7 +1,7 @@
-// Storage types: every 16-bit pattern there and back, and rounding against the definition.
+// Storage types: every 16-bit pattern there and back, rounding against the definition, and ranges against single values.
 #include "scratch.h"
 
-#include "base/dtype.h"
+#include "base/dtype_range.c" // whose sets of kernels are tested each, not only the one that this processor gets
 #include "base/random.h"
 #include <math.h>
 
@@ -123,6 +123,146 @@ static void the_ends_of_the_ranges(void **state)
     assert_int_equal(zr_f32_to_bf16(-0.0f), 0x8000);
 }
 
+// ---- ranges: bit by bit what single values give ----
+
+typedef struct range_way {
+    const char *name;
+    bool f16;
+    const range_kernels *kernels; // NULL: through zr_widen and zr_narrow
+} range_way;
+
+static const range_way range_ways[] = {
+    {"bf16", false, NULL},
+    {"f16", true, NULL},
+    {"portable bf16", false, &portable},
+    {"portable f16", true, &portable},
+};
+
+static void widen_range(const range_way *way, const void *from, int64_t count, void *to)
+{
+    if (!way->kernels)
+        zr_widen(way->f16 ? ZERO_F16 : ZERO_BF16, from, count, to);
+    else if (way->f16)
+        way->kernels->widen_f16(from, count, to);
+    else
+        way->kernels->widen_bf16(from, count, to);
+}
+
+static void narrow_range(const range_way *way, const void *from, int64_t count, void *to)
+{
+    if (!way->kernels)
+        zr_narrow(way->f16 ? ZERO_F16 : ZERO_BF16, from, count, to);
+    else if (way->f16)
+        way->kernels->narrow_f16(from, count, to);
+    else
+        way->kernels->narrow_bf16(from, count, to);
+}
+
+static uint32_t widened_bits(const range_way *way, uint16_t bits)
+{
+    float wide = way->f16 ? zr_f16_to_f32(bits) : zr_bf16_to_f32(bits);
+    uint32_t out;
+    memcpy(&out, &wide, sizeof out);
+    return out;
+}
+
+static uint16_t narrowed_bits(const range_way *way, uint32_t bits)
+{
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return way->f16 ? zr_f32_to_f16(wide) : zr_f32_to_bf16(wide);
+}
+
+#define PATTERNS 65536
+
+static void ranges_widen_every_pattern(void **state)
+{
+    static uint16_t from[PATTERNS];
+    static uint32_t to[PATTERNS];
+    for (int i = 0; i < PATTERNS; i++)
+        from[i] = (uint16_t)i;
+    for (int w = 0; w < ZR_COUNT(range_ways); w++) {
+        widen_range(&range_ways[w], from, PATTERNS, to);
+        for (int i = 0; i < PATTERNS; i++)
+            if (to[i] != widened_bits(&range_ways[w], (uint16_t)i))
+                fail_msg("%s: %04x widens to %08x, not %08x", range_ways[w].name, i, to[i], widened_bits(&range_ways[w], (uint16_t)i));
+    }
+}
+
+// Every sign and exponent, with mantissas about every bit at which a rounding can be decided, and some at random.
+static int make_singles(uint32_t *out)
+{
+    int n = 0;
+    for (uint32_t head = 0; head < 512; head++)
+        for (int bit = 0; bit < 23; bit++) {
+            uint32_t tie = 1u << bit, odd = 3u << bit, random = zr_philox4x32(5, head, (uint64_t)bit).v[0];
+            const uint32_t mantissas[] = {tie, tie - 1, tie + 1, odd, odd - 1, odd + 1, ~tie, ~odd, 0u - tie, random};
+            for (int i = 0; i < ZR_COUNT(mantissas); i++)
+                out[n++] = head << 23 | (mantissas[i] & 0x7fffff);
+        }
+    return n;
+}
+
+static void ranges_narrow_every_exponent_and_rounding(void **state)
+{
+    static uint32_t from[512 * 23 * 10];
+    static uint16_t to[ZR_COUNT(from)];
+    int count = make_singles(from);
+    for (int w = 0; w < ZR_COUNT(range_ways); w++) {
+        narrow_range(&range_ways[w], from, count, to);
+        for (int i = 0; i < count; i++)
+            if (to[i] != narrowed_bits(&range_ways[w], from[i]))
+                fail_msg("%s: %08x narrows to %04x, not %04x", range_ways[w].name, from[i], to[i], narrowed_bits(&range_ways[w], from[i]));
+    }
+}
+
+// Any count from any address to any other, and not a byte beside it.
+static void check_placed(const range_way *way, int64_t count, int from_at, int to_at)
+{
+    enum { BYTES = 1024 };
+    unsigned char halves[BYTES], singles[BYTES], back[BYTES];
+    zr_philox words[BYTES / 16];
+    for (int i = 0; i < ZR_COUNT(words); i++)
+        words[i] = zr_philox4x32(6, (uint64_t)count, (uint64_t)i);
+    memcpy(halves, words, BYTES);
+    memset(singles, 0xee, BYTES);
+    memset(back, 0xee, BYTES);
+    widen_range(way, halves + from_at, count, singles + to_at);
+    narrow_range(way, singles + to_at, count, back + from_at);
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t bits, again;
+        uint32_t wide;
+        memcpy(&bits, halves + from_at + 2 * i, 2);
+        memcpy(&wide, singles + to_at + 4 * i, 4);
+        memcpy(&again, back + from_at + 2 * i, 2);
+        assert_int_equal(wide, widened_bits(way, bits));
+        assert_int_equal(again, narrowed_bits(way, wide));
+    }
+    for (int i = 0; i < BYTES; i++) {
+        assert_true((i >= to_at && i < to_at + 4 * count) || singles[i] == 0xee);
+        assert_true((i >= from_at && i < from_at + 2 * count) || back[i] == 0xee);
+    }
+}
+
+static void ranges_of_any_count_and_address(void **state)
+{
+    for (int w = 0; w < ZR_COUNT(range_ways); w++)
+        for (int64_t count = 0; count <= 75; count++)
+            for (int at = 0; at < 5; at++)
+                check_placed(&range_ways[w], count, 64 + at, 64 + 3 * at);
+}
+
+static void ranges_of_fp32_are_copies(void **state)
+{
+    const float from[3] = {1.5f, -0.0f, 0x1p-149f};
+    float to[3] = {0}, back[3] = {0};
+    zr_widen(ZERO_F32, from, 3, to);
+    zr_narrow(ZERO_F32, to, 3, back);
+    zr_narrow(ZERO_F32, back, 3, back);
+    assert_memory_equal(from, back, sizeof from);
+    zr_widen(ZERO_F32, NULL, 0, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +270,10 @@ int main(void)
         cmocka_unit_test(every_pattern_survives),
         cmocka_unit_test(rounding_is_to_nearest_even),
         cmocka_unit_test(the_ends_of_the_ranges),
+        cmocka_unit_test(ranges_widen_every_pattern),
+        cmocka_unit_test(ranges_narrow_every_exponent_and_rounding),
+        cmocka_unit_test(ranges_of_any_count_and_address),
+        cmocka_unit_test(ranges_of_fp32_are_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,7 +155,7 @@ static zero_status work_save(job *all, zero_comm *comm, zr_weight_view *view, ze
     for (int i = 0; i < view->range_count; i++) {
         zr_weight_range *range = &view->ranges[i];
         for (int64_t e = 0; e < range->count; e++)
-            range->data[e] = value_of((int)(range->tensor - model), range->first + e);
+            ((float *)range->data)[e] = value_of((int)(range->tensor - model), range->first + e);
     }
     return zr_weights_save(comm, all->path, all->prefix, view, error);
 }
@@ -167,7 +167,7 @@ static zero_status work_load(job *all, zero_comm *comm, zr_weight_view *view, ze
     for (int i = 0; i < view->range_count && status == ZERO_OK; i++) {
         const zr_weight_range *range = &view->ranges[i];
         for (int64_t e = 0; e < range->count; e++)
-            all->wrong[comm->rank] += range->data[e] != value_of((int)(range->tensor - model), range->first + e);
+            all->wrong[comm->rank] += ((const float *)range->data)[e] != value_of((int)(range->tensor - model), range->first + e);
     }
     return status;
 }

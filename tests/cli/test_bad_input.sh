@@ -33,7 +33,7 @@ config '{"optimizer": {"type": "Adam", "params": {"betas": [0.9]}}}' 'optimizer.
 config '{"zero_optimisation": {"stage": 1}}' 'did you mean "zero_optimization"?'
 config '{"steps_per_print": 1, "steps_per_print": 2}' 'steps_per_print'
 config '{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2}' '7 != 2*2*1'
-config '{"bf16": {"enabled": true}}' 'not built yet'
+config '{"bf16": {"enabled": true}, "fp16": {"enabled": true}}' 'both enabled'
 echo '{"zero_optimization": {"stage": 2}}' >two.json
 zt 64 'contradicts two.json' --data "$TEXT" --config two.json --stage 3 --strict
 

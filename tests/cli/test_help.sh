@@ -13,8 +13,8 @@ for command in train run eval generate plan bench doctor; do
     done
 done
 expect 0 "$ZERO" train --help
-for option in --new --model --data --out --config --val --tokenizer --ranks --threads --comm --stage --micro-batch --accumulation --seq --steps \
-              --epochs --lr --seed --eval-every --sample-every --dry-run --strict --quiet --overwrite; do
+for option in --new --model --data --out --config --val --tokenizer --ranks --threads --comm --dtype --stage --micro-batch --accumulation --seq --steps \
+              --epochs --lr --seed --eval-every --sample-every --profile --dry-run --strict --quiet --overwrite; do
     grep -q -- "^  $option" out.txt || fail "train --help lacks $option"
 done
 expect 0 "$ZERO" --version && grep -qE '^zero [0-9]+\.[0-9]+\.[0-9]+$' out.txt || fail "version"
@@ -29,6 +29,7 @@ refused 64 "needs a value" "$ZERO" train --data --out out
 refused 64 "given twice" "$ZERO" train --steps 1 --steps 2
 refused 64 "whole number" "$ZERO" train --steps 1x
 refused 64 "from 0 to 3" "$ZERO" train --stage 4
+refused 64 "one of fp32|bf16|fp16|auto" "$ZERO" train --dtype fp8
 refused 64 "one of bytes|chars" "$ZERO" train --tokenizer words
 refused 64 "takes no value" "$ZERO" train --quiet=yes
 refused 64 "unexpected argument extra" "$ZERO" doctor extra

@@ -11,16 +11,45 @@
 #include <cmocka.h>
 // clang-format on
 
-enum { SLOT_SMALL, SLOT_ODD, SLOT_LARGE, SLOTS };
-static const char *const slot_names[] = {"small", "odd", "large"};
-static const int64_t shard_elems[] = {64, 777, 20000};
+enum { SLOT_SMALL, SLOT_ODD, SLOT_LARGE, SLOT_LONG, SLOTS };
+static const char *const slot_names[] = {"small", "odd", "large", "long"};
+static const int64_t shard_elems[] = {64, 777, 20000, 140001}; // long: travels in several parts where it is not read in place
+static const zero_dtype dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
 
-// A value of wide range: neighbours in the tree cancel and absorb each other.
-static float value_of(int rank, int slot, int round, int64_t i)
+void store_as(zero_dtype dtype, void *data, int64_t i, float value)
+{
+    if (dtype == ZERO_F32)
+        ((float *)data)[i] = value;
+    else
+        ((uint16_t *)data)[i] = dtype == ZERO_BF16 ? zr_f32_to_bf16(value) : zr_f32_to_f16(value);
+}
+
+float load_as(zero_dtype dtype, const void *data, int64_t i)
+{
+    if (dtype == ZERO_F32)
+        return ((const float *)data)[i];
+    uint16_t bits = ((const uint16_t *)data)[i];
+    return dtype == ZERO_BF16 ? zr_bf16_to_f32(bits) : zr_f16_to_f32(bits);
+}
+
+float rounded_to(zero_dtype dtype, float value)
+{
+    float stored;
+    store_as(dtype, &stored, 0, value);
+    return load_as(dtype, &stored, 0);
+}
+
+// A value that dtype holds, of a wide range: neighbours in the tree cancel and absorb each other.
+static float value_as(zero_dtype dtype, int rank, int slot, int round, int64_t i)
 {
     zr_philox random = zr_philox4x32((uint64_t)slot << 8 | (uint64_t)round, (uint64_t)rank, (uint64_t)i);
-    float scale = (float)(1 << (random.v[1] % 20));
-    return ((float)(random.v[0] & 0xffffff) / (float)0x1000000 - 0.5f) * scale;
+    float scale = (float)(1 << (random.v[1] % (dtype == ZERO_F16 ? 12 : 20)));
+    return rounded_to(dtype, ((float)(random.v[0] & 0xffffff) / (float)0x1000000 - 0.5f) * scale);
+}
+
+static float value_of(int rank, int slot, int round, int64_t i)
+{
+    return value_as(ZERO_F32, rank, slot, round, i);
 }
 
 float oracle_sum(const float *values, int ranks)
@@ -33,11 +62,11 @@ float oracle_sum(const float *values, int ranks)
     return oracle_sum(values, half) + oracle_sum(values + half, ranks - half);
 }
 
-static float expected_sum(int ranks, int slot, int round, int64_t i)
+static float expected_sum(zero_dtype dtype, int ranks, int slot, int round, int64_t i)
 {
     float values[ZERO_MAX_RANKS];
     for (int r = 0; r < ranks; r++)
-        values[r] = value_of(r, slot, round, i);
+        values[r] = value_as(dtype, r, slot, round, i);
     return oracle_sum(values, ranks);
 }
 
@@ -49,11 +78,11 @@ static int64_t offset_of(int slot, int ranks)
     return at;
 }
 
-static float *fill(zr_window *window, int slot, int round)
+static void *fill(zr_window *window, int slot, int round, zero_dtype dtype)
 {
-    float *data = (float *)(window->mine + offset_of(slot, window->comm->size));
+    void *data = window->mine + offset_of(slot, window->comm->size);
     for (int64_t i = 0; i < shard_elems[slot] * window->comm->size; i++)
-        data[i] = value_of(window->comm->rank, slot, round, i);
+        store_as(dtype, data, i, value_as(dtype, window->comm->rank, slot, round, i));
     return data;
 }
 
@@ -68,48 +97,90 @@ static zero_status wrong(zero_comm *comm, const char *what, int64_t i, zero_erro
                    (long long)i);
 }
 
-static zero_status check_shard(zero_comm *comm, const float *got, int slot, int round, int times, const char *what,
-                               zero_error *error)
+typedef struct sum_case {
+    zr_window *window;
+    int slot, round;
+    zero_dtype from, to;
+} sum_case;
+
+static zero_status reduce_scatter(const sum_case *c, const zr_sum_target *to, zero_error *error)
 {
-    for (int64_t i = 0; i < shard_elems[slot]; i += 1 + i / 64) {
-        float sum = expected_sum(comm->size, slot, round, comm->rank * shard_elems[slot] + i);
-        if (got[i] != (times == 2 ? sum + sum : sum))
+    zr_handle handle;
+    ZERO_TRY(zr_comm_start(c->window, ZERO_COMM_reduce_scatter, c->slot, offset_of(c->slot, c->window->comm->size),
+                           shard_elems[c->slot], c->from, &handle, error));
+    return zr_comm_reduce_scatter_wait(&handle, to, error);
+}
+
+// What an adding reduce-scatter finds in its target.
+static float old_value(const sum_case *c, int64_t i)
+{
+    return value_as(c->to, c->window->comm->rank, c->slot, 100 + c->round, i);
+}
+
+static zero_status check_shard(const sum_case *c, const zr_sum_target *to, const char *what, zero_error *error)
+{
+    zero_comm *comm = c->window->comm;
+    for (int64_t i = 0; i < shard_elems[c->slot]; i += 1 + i / 64) {
+        float sum = expected_sum(c->from, comm->size, c->slot, c->round, comm->rank * shard_elems[c->slot] + i);
+        if (load_as(c->to, to->data, i) != rounded_to(c->to, to->add ? old_value(c, i) + sum : sum))
             return wrong(comm, what, i, error);
     }
     return ZERO_OK;
 }
 
-static zero_status try_reduce_scatter(zr_window *window, int slot, int round, uint64_t *digest, zero_error *error)
+static zero_status try_reduce_scatter_to(const sum_case *c, uint64_t *digest, zero_error *error)
 {
     static _Thread_local float sum[20000];
-    zr_handle handle;
-    int64_t n = shard_elems[slot];
-    fill(window, slot, round);
-    for (int time = 1; time <= 2; time++) {
-        ZERO_TRY(zr_comm_start(window, ZERO_COMM_reduce_scatter, slot, offset_of(slot, window->comm->size), n, ZERO_F32,
-                               &handle, error));
-        ZERO_TRY(zr_comm_reduce_scatter_wait(&handle, sum, time == 2, error));
-        ZERO_TRY(check_shard(window->comm, sum, slot, round, time, "reduce_scatter", error));
-    }
-    fold(digest, sum, n * (int64_t)sizeof *sum);
-    return zr_comm_quiesce(window, slot, error);
+    int64_t n = shard_elems[c->slot];
+    zr_sum_target to = {.data = sum, .dtype = c->to};
+    ZERO_TRY(reduce_scatter(c, &to, error));
+    ZERO_TRY(check_shard(c, &to, "reduce_scatter", error));
+    for (int64_t i = 0; i < n; i++)
+        store_as(c->to, sum, i, old_value(c, i));
+    to.add = true;
+    ZERO_TRY(reduce_scatter(c, &to, error));
+    ZERO_TRY(check_shard(c, &to, "reduce_scatter that adds", error));
+    fold(digest, sum, n * (int64_t)zero_dtype_bytes(c->to));
+    return ZERO_OK;
 }
 
-static zero_status try_all_gather(zr_window *window, int slot, int round, uint64_t *digest, zero_error *error)
+// Of each type into each, and in the place of the own contribution.
+static zero_status try_reduce_scatter(zr_window *window, int slot, int round, uint64_t *digest, zero_error *error)
+{
+    for (int from = 0; from < ZR_COUNT(dtypes); from++) {
+        sum_case c = {.window = window, .slot = slot, .round = round, .from = dtypes[from], .to = dtypes[from]};
+        char *data = fill(window, slot, round, c.from);
+        for (int to = 0; to < ZR_COUNT(dtypes); to++) {
+            sum_case into = c;
+            into.to = dtypes[to];
+            if (slot != SLOT_LARGE || to == from) // what is large costs time
+                ZERO_TRY(try_reduce_scatter_to(&into, digest, error));
+        }
+        int64_t shard_bytes = shard_elems[slot] * (int64_t)zero_dtype_bytes(c.from);
+        const zr_sum_target own = {.data = data + window->comm->rank * shard_bytes, .dtype = c.from};
+        ZERO_TRY(reduce_scatter(&c, &own, error));
+        ZERO_TRY(check_shard(&c, &own, "reduce_scatter in place", error));
+        ZERO_TRY(zr_comm_quiesce(window, slot, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status try_all_gather(zr_window *window, int slot, int round, zero_dtype dtype, uint64_t *digest,
+                                  zero_error *error)
 {
     int ranks = window->comm->size;
-    int64_t n = shard_elems[slot];
+    int64_t n = shard_elems[slot], bytes = n * ranks * (int64_t)zero_dtype_bytes(dtype);
     zr_handle handle;
-    float *data = (float *)(window->mine + offset_of(slot, ranks));
-    memset(data, 0, sizeof *data * (size_t)(n * ranks));
+    char *data = window->mine + offset_of(slot, ranks);
+    memset(data, 0, (size_t)bytes);
     for (int64_t i = 0; i < n; i++)
-        data[window->comm->rank * n + i] = value_of(window->comm->rank, slot, round, i);
-    ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, slot, offset_of(slot, ranks), n, ZERO_F32, &handle, error));
+        store_as(dtype, data, window->comm->rank * n + i, value_as(dtype, window->comm->rank, slot, round, i));
+    ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, slot, offset_of(slot, ranks), n, dtype, &handle, error));
     ZERO_TRY(zr_comm_all_gather_wait(&handle, error));
-    for (int64_t i = 0; i < n * ranks; i++)
-        if (data[i] != value_of((int)(i / n), slot, round, i % n))
+    for (int64_t i = 0; i < n * ranks; i += 1 + i % n / 64)
+        if (load_as(dtype, data, i) != value_as(dtype, (int)(i / n), slot, round, i % n))
             return wrong(window->comm, "all_gather", i, error);
-    fold(digest, data, n * ranks * (int64_t)sizeof *data);
+    fold(digest, data, bytes);
     return zr_comm_quiesce(window, slot, error);
 }
 
@@ -117,45 +188,79 @@ static zero_status try_all_reduce(zr_window *window, int slot, int round, uint64
 {
     int ranks = window->comm->size;
     int64_t n = shard_elems[slot] * ranks;
-    float *data = fill(window, slot, round);
+    float *data = fill(window, slot, round, ZERO_F32);
     ZERO_TRY(zr_comm_all_reduce(window, slot, offset_of(slot, ranks), shard_elems[slot], error));
     for (int64_t i = 0; i < n; i += 1 + i / 64)
-        if (data[i] != expected_sum(ranks, slot, round, i))
+        if (data[i] != expected_sum(ZERO_F32, ranks, slot, round, i))
             return wrong(window->comm, "all_reduce", i, error);
     fold(digest, data, n * (int64_t)sizeof *data);
     memset(data, 0, sizeof *data * (size_t)n); // allowed at once: the operation is synchronous
     return ZERO_OK;
 }
 
-// Two operations under way at once, waited for in the order of their start.
+// Two operations under way at once, of two types, waited for in the order of their start.
 static zero_status try_overlapping(zr_window *window, zero_error *error)
 {
     zr_handle handles[2];
     static _Thread_local float sums[2][777];
     for (int slot = 0; slot < 2; slot++) {
-        fill(window, slot, 9);
+        fill(window, slot, 9, dtypes[slot]);
         ZERO_TRY(zr_comm_start(window, ZERO_COMM_reduce_scatter, slot, offset_of(slot, window->comm->size),
-                               shard_elems[slot], ZERO_F32, &handles[slot], error));
+                               shard_elems[slot], dtypes[slot], &handles[slot], error));
     }
     for (int slot = 0; slot < 2; slot++) {
-        ZERO_TRY(zr_comm_reduce_scatter_wait(&handles[slot], sums[slot], false, error));
-        ZERO_TRY(check_shard(window->comm, sums[slot], slot, 9, 1, "overlapping reduce_scatter", error));
+        const sum_case c = {.window = window, .slot = slot, .round = 9, .from = dtypes[slot], .to = ZERO_F32};
+        const zr_sum_target to = {.data = sums[slot], .dtype = ZERO_F32};
+        ZERO_TRY(zr_comm_reduce_scatter_wait(&handles[slot], &to, error));
+        ZERO_TRY(check_shard(&c, &to, "overlapping reduce_scatter", error));
         ZERO_TRY(zr_comm_quiesce(window, slot, error));
     }
     return ZERO_OK;
 }
 
+#define PERIOD 4999 // elements after which the long operand repeats: no divisor of any part in which it travels
+
+// Into another type, at the window's end.
+static zero_status try_long(zr_window *window, zero_dtype from, zero_dtype into, uint64_t *digest, zero_error *error)
+{
+    static _Thread_local float values[PERIOD], sums[PERIOD];
+    zero_comm *comm = window->comm;
+    int64_t n = shard_elems[SLOT_LONG], own = comm->rank * n;
+    for (int64_t i = 0; i < PERIOD; i++) {
+        values[i] = value_as(from, comm->rank, SLOT_LONG, 0, i);
+        sums[i] = rounded_to(into, expected_sum(from, comm->size, SLOT_LONG, 0, i));
+    }
+    for (int64_t i = 0; i < n * comm->size; i++)
+        store_as(from, window->mine + offset_of(SLOT_LONG, comm->size), i, values[i % PERIOD]);
+    const sum_case c = {.window = window, .slot = SLOT_LONG, .from = from, .to = into};
+    const zr_sum_target to = {.data = window->mine + offset_of(SLOTS, comm->size), .dtype = into};
+    ZERO_TRY(reduce_scatter(&c, &to, error));
+    for (int64_t i = 0; i < n; i++)
+        if (load_as(into, to.data, i) != sums[(own + i) % PERIOD])
+            return wrong(comm, "long reduce_scatter", i, error);
+    fold(digest, to.data, n * (int64_t)zero_dtype_bytes(into));
+    return zr_comm_quiesce(window, SLOT_LONG, error);
+}
+
+static zero_status try_slot(zr_window *window, int slot, int round, uint64_t *digest, zero_error *error)
+{
+    ZERO_TRY(try_reduce_scatter(window, slot, round, digest, error));
+    for (int d = 0; d < ZR_COUNT(dtypes); d++)
+        ZERO_TRY(try_all_gather(window, slot, round, dtypes[d], digest, error));
+    return try_all_reduce(window, slot, round, digest, error);
+}
+
 static zero_status try_windows(zero_comm *comm, uint64_t *digest, zero_error *error)
 {
     zr_window window;
-    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, offset_of(SLOTS, comm->size), SLOTS, slot_names, &window, error));
+    int64_t bytes = offset_of(SLOTS, comm->size) + shard_elems[SLOT_LONG] * (int64_t)sizeof(float);
+    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, bytes, SLOTS, slot_names, &window, error));
     zero_status status = ZERO_OK;
     for (int round = 0; round < 2 && status == ZERO_OK; round++)
-        for (int slot = 0; slot < SLOTS && status == ZERO_OK; slot++) {
-            status = try_reduce_scatter(&window, slot, round, digest, error);
-            status = status ? status : try_all_gather(&window, slot, round, digest, error);
-            status = status ? status : try_all_reduce(&window, slot, round, digest, error);
-        }
+        for (int slot = 0; slot < SLOT_LONG && status == ZERO_OK; slot++)
+            status = try_slot(&window, slot, round, digest, error);
+    for (int d = 0; d < ZR_COUNT(dtypes) && status == ZERO_OK; d++)
+        status = try_long(&window, dtypes[d], dtypes[(d + 1) % ZR_COUNT(dtypes)], digest, error);
     status = status ? status : try_overlapping(&window, error);
     zr_window_destroy(&window);
     return status;
@@ -205,11 +310,11 @@ static zero_status try_private(zero_comm *comm, int root, uint64_t *digest, zero
         data[i] = value_of(comm->rank, 4, root, i);
     ZERO_TRY(zr_comm_reduce(comm, data, PRIVATE, root, error));
     for (int i = 0; i < PRIVATE; i += 1 + i / 64)
-        if (data[i] != (comm->rank == root ? expected_sum(comm->size, 4, root, i) : value_of(comm->rank, 4, root, i)))
+        if (data[i] != (comm->rank == root ? expected_sum(ZERO_F32, comm->size, 4, root, i) : value_of(comm->rank, 4, root, i)))
             return wrong(comm, "reduce", i, error);
     ZERO_TRY(zr_comm_broadcast(comm, data, sizeof data, root, error));
     for (int i = 0; i < PRIVATE; i += 1 + i / 64)
-        if (data[i] != expected_sum(comm->size, 4, root, i))
+        if (data[i] != expected_sum(ZERO_F32, comm->size, 4, root, i))
             return wrong(comm, "broadcast", i, error);
     fold(digest, data, sizeof data);
     return ZERO_OK;

@@ -3,6 +3,7 @@
 #ifndef TESTS_COMM_EXERCISE_H
 #define TESTS_COMM_EXERCISE_H
 
+#include "base/dtype.h"
 #include "comm/comm.h"
 
 // ZERO_ERR_DATA names the operation whose result is not the oracle's.
@@ -10,6 +11,11 @@ zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error);
 
 // The tree of contract 3 over values[0..ranks), by plain recursion.
 float oracle_sum(const float *values, int ranks);
+
+// Element i of an array of F32, BF16 or F16, by the single conversions of base/dtype.h.
+void store_as(zero_dtype dtype, void *data, int64_t i, float value);
+float load_as(zero_dtype dtype, const void *data, int64_t i);
+float rounded_to(zero_dtype dtype, float value); // as it would come back from storage
 
 typedef zero_status (*rank_function)(zero_comm *comm, void *user, zero_error *error);
 

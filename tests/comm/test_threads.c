@@ -129,6 +129,7 @@ static zero_status overwrite_after_quiesce(zero_comm *comm, void *user, zero_err
     zr_window window;
     zr_handle handle;
     float sum[16];
+    const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
     static const char *const names[] = {"g"};
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 2 * sizeof sum, 1, names, &window, error));
     float *data = (float *)window.mine;
@@ -139,7 +140,7 @@ static zero_status overwrite_after_quiesce(zero_comm *comm, void *user, zero_err
         status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &handle, error);
         if (comm->rank == 1)
             zr_sleep_seconds(0.002);
-        status = status ? status : zr_comm_reduce_scatter_wait(&handle, sum, false, error);
+        status = status ? status : zr_comm_reduce_scatter_wait(&handle, &to, error);
         for (int i = 0; i < 16 && status == ZERO_OK; i++)
             if (sum[i] != 2 * (float)round)
                 status = zr_fail(error, ZERO_ERR_DATA, "round %d: %g", round, sum[i]);
@@ -224,25 +225,33 @@ static void different_operations_are_told(void **state)
     assert_true(told >= 1);
 }
 
+typedef struct operand { int64_t offset; zero_dtype dtype; } operand;
+
 static zero_status seal_different_operands(zero_comm *comm, void *user, zero_error *error)
 {
     zr_window window;
     zr_handle handle;
     float sum[16];
+    const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
+    const operand *own = &((const operand *)user)[comm->rank];
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096, 1, NULL, &window, error));
     zero_status status =
-        zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, comm->rank == 0 ? 0 : 64, 16, ZERO_F32, &handle, error);
-    status = status ? status : zr_comm_reduce_scatter_wait(&handle, sum, false, error);
+        zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, own->offset, 16, own->dtype, &handle, error);
+    status = status ? status : zr_comm_reduce_scatter_wait(&handle, &to, error);
     zr_window_destroy(&window);
     return status;
 }
 
 static void different_operands_are_told(void **state)
 {
-    rank_result results[2];
-    run_threads(2, 60, seal_different_operands, NULL, results);
-    for (int r = 0; r < 2; r++)
-        expect_message(&results[r], ZERO_ERR_INTERNAL, "runs another operation");
+    operand elsewhere[2] = {{0, ZERO_F32}, {64, ZERO_F32}}, otherwise[2] = {{0, ZERO_BF16}, {0, ZERO_F16}};
+    operand *cases[] = {elsewhere, otherwise};
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        rank_result results[2];
+        run_threads(2, 60, seal_different_operands, cases[i], results);
+        for (int r = 0; r < 2; r++)
+            expect_message(&results[r], ZERO_ERR_INTERNAL, "runs another operation");
+    }
 }
 
 static zero_status be_late(zero_comm *comm, void *user, zero_error *error)
@@ -369,20 +378,25 @@ static zero_status count_traffic(zero_comm *comm, void *user, zero_error *error)
     zr_window window;
     zr_handle handle;
     float sum[2048];
+    const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
     zr_comm_hash_reset(comm);
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 3 * sizeof sum, 1, NULL, &window, error));
     zero_status status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_F32, &handle, error);
-    status = status ? status : zr_comm_reduce_scatter_wait(&handle, sum, false, error);
+    status = status ? status : zr_comm_reduce_scatter_wait(&handle, &to, error);
+    status = status ? status : zr_comm_quiesce(&window, 0, error);
+    status = status ? status : zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_BF16, &handle, error);
+    status = status ? status : zr_comm_reduce_scatter_wait(&handle, &to, error);
     status = status ? status : zr_comm_quiesce(&window, 0, error);
     status = status ? status : zr_comm_all_reduce(&window, 0, 0, 1024, error);
     zr_comm_count_mapped(comm, 0, 2048);
     zr_window_destroy(&window);
     ZERO_TRY(status);
-    assert(comm->traffic.calls[ZERO_COMM_reduce_scatter] == 1 && comm->traffic.bytes[ZERO_COMM_reduce_scatter] == 2 * 8192);
+    assert(comm->traffic.calls[ZERO_COMM_reduce_scatter] == 2);
+    assert(comm->traffic.bytes[ZERO_COMM_reduce_scatter] == 2 * 8192 + 2 * 4096);
     assert(comm->traffic.calls[ZERO_COMM_all_reduce] == 1 && comm->traffic.bytes[ZERO_COMM_all_reduce] == 4 * 4096);
     assert(comm->traffic.calls[ZERO_COMM_all_gather] == 1 && comm->traffic.bytes[ZERO_COMM_all_gather] == 0);
     ((uint64_t *)user)[comm->rank] = comm->message_hash;
-    return comm->message_count == 3 ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "%d messages", (int)comm->message_count);
+    return comm->message_count == 4 ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "%d messages", (int)comm->message_count);
 }
 
 static void traffic_and_messages_are_counted(void **state)
@@ -393,6 +407,38 @@ static void traffic_and_messages_are_counted(void **state)
     expect_all_ok(results, 3);
     assert_int_equal(hashes[0], hashes[1]);
     assert_int_equal(hashes[0], hashes[2]);
+}
+
+typedef struct refused_sum { zero_dtype of, to; zero_comm_op op; const char *words; } refused_sum;
+
+static zero_status ask_for_a_type(zero_comm *comm, void *user, zero_error *error)
+{
+    const refused_sum *asked = user;
+    zr_window window;
+    zr_handle handle;
+    double sum[16];
+    const zr_sum_target to = {.data = sum, .dtype = asked->to};
+    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096, 1, NULL, &window, error));
+    zero_status status = zr_comm_start(&window, asked->op, 0, 0, 16, asked->of, &handle, error);
+    if (status == ZERO_OK)
+        status = zr_comm_reduce_scatter_wait(&handle, &to, error);
+    zr_window_destroy(&window);
+    return status;
+}
+
+static void other_types_are_refused(void **state)
+{
+    refused_sum asked[] = {
+        {ZERO_I32, ZERO_F32, ZERO_COMM_reduce_scatter, "operands are of f32, bf16 or f16"},
+        {ZERO_F64, ZERO_F32, ZERO_COMM_all_gather, "operands are of f32, bf16 or f16"},
+        {(zero_dtype)99, ZERO_F32, ZERO_COMM_reduce_scatter, "operands are of f32, bf16 or f16"},
+        {ZERO_BF16, ZERO_F64, ZERO_COMM_reduce_scatter, "sums are rounded to f32, bf16 or f16"},
+    };
+    for (int i = 0; i < ZR_COUNT(asked); i++) {
+        rank_result result;
+        run_threads(1, 60, ask_for_a_type, &asked[i], &result);
+        expect_message(&result, ZERO_ERR_INTERNAL, asked[i].words);
+    }
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -429,6 +475,7 @@ int main(void)
         cmocka_unit_test(different_windows_are_told),
         cmocka_unit_test(windows_come_and_go),
         cmocka_unit_test(traffic_and_messages_are_counted),
+        cmocka_unit_test(other_types_are_refused),
         cmocka_unit_test(wrong_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,16 @@ float *floats_copy(const float *from, int64_t count);
 float *floats_random(int64_t count, uint64_t seed, float size); // uniform in (-size, size)
 void floats_free(float *p);                                     // NULL is allowed
 
+// The same of any storage type; values are rounded to it by the scalar conversions of base/.
+#define STORAGE_TYPES 3
+extern const zero_dtype storage_types[STORAGE_TYPES];
+void *array_new(zero_dtype dtype, int64_t count);
+void *array_of(zero_dtype dtype, const float *values, int64_t count);
+void *array_random(zero_dtype dtype, int64_t count, uint64_t seed, float size);
+float *array_floats(zero_dtype dtype, const void *array, int64_t count); // what it holds; for floats_free
+void *array_at(zero_dtype dtype, void *array, int64_t i);                // address of element i
+void array_free(void *p);                                                // NULL is allowed
+
 // Calls test for every path of backend "cpu" that this processor offers, with 1, 2 and 3 threads. `single` has the same path
 // and one thread; all queues have scratch for every product of these tests.
 typedef void check_body(zr_queue *queue, zr_queue *single, zr_queue *ref);
@@ -26,7 +36,13 @@ void check_queue_close(zr_queue *queue);
 // |got - want| <= relative*|want| + absolute for each element; NaN only where NaN is wanted.
 void check_close(const char *what, const float *got, const float *want, int64_t count, double relative,
                  double absolute);
+// Of arrays of a storage type: as above, and one step between neighbours in that type (none in fp32).
+void check_close_as(const char *what, zero_dtype dtype, const void *got, const void *want, int64_t count,
+                    double relative, double absolute);
 void check_same_bits(const char *what, const void *got, const void *want, int64_t bytes);
+void check_same_array(const char *what, zero_dtype dtype, const void *got, const void *want, int64_t count);
+// got holds exactly what `want` becomes when it is stored as dtype.
+void check_stored(const char *what, zero_dtype dtype, const void *got, const float *want, int64_t count);
 
 // Central difference of f at *at, for f that sums in double; the step is a power of two.
 typedef double check_function(void *argument);

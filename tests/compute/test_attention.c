@@ -1,4 +1,5 @@
-// Causal attention: ref against softmax(q k') v written out in long double and its finite differences, cpu against ref.
+// Causal attention: ref against softmax(q k') v written out in long double and its finite differences, 16-bit against fp32 on
+// what is stored, cpu against ref.
 #include "compute_check.h"
 
 #include <stdlib.h>
@@ -6,69 +7,92 @@
 
 typedef struct attention_case {
     zr_attention a;
-    float *qkv, *dout;
+    void *qkv, *dout;
 } attention_case;
 
-static attention_case case_new(int64_t batch, int64_t seq, int64_t heads, int64_t dim, float dropout, float size)
+typedef struct attention_shape {
+    int64_t batch, seq, heads, dim;
+} attention_shape;
+
+static int64_t out_elements(const zr_attention *a)
 {
-    attention_case c = {.a = {.batch = batch,
-                              .seq = seq,
-                              .heads = heads,
-                              .head_dim = dim,
-                              .scale = 1 / sqrtf((float)dim),
+    return a->batch * a->seq * a->heads * a->head_dim;
+}
+
+static attention_case case_new(zero_dtype dtype, attention_shape s, float dropout, float size)
+{
+    attention_case c = {.a = {.dtype = dtype,
+                              .batch = s.batch,
+                              .seq = s.seq,
+                              .heads = s.heads,
+                              .head_dim = s.dim,
+                              .scale = 1 / sqrtf((float)s.dim),
                               .dropout = dropout,
                               .dropout_key = 99}};
-    c.qkv = floats_random(batch * seq * 3 * heads * dim, 1, size);
-    c.dout = floats_random(batch * seq * heads * dim, 2, 1);
+    c.qkv = array_random(dtype, 3 * out_elements(&c.a), 1, size);
+    c.dout = array_random(dtype, out_elements(&c.a), 2, 1);
     return c;
+}
+
+static attention_case case_widened(const attention_case *c)
+{
+    attention_case wide = {.a = c->a,
+                           .qkv = array_floats(c->a.dtype, c->qkv, 3 * out_elements(&c->a)),
+                           .dout = array_floats(c->a.dtype, c->dout, out_elements(&c->a))};
+    wide.a.dtype = ZERO_F32;
+    return wide;
 }
 
 static void case_free(attention_case *c)
 {
-    floats_free(c->qkv);
-    floats_free(c->dout);
+    array_free(c->qkv);
+    array_free(c->dout);
 }
 
 typedef struct result {
-    int64_t positions, width; // of out; dqkv is three times as wide
-    int64_t rows;             // of lse
-    float *out, *lse, *dqkv;
+    zero_dtype dtype;
+    int64_t n;    // of out; dqkv has three times as many
+    int64_t rows; // of lse
+    void *out, *dqkv;
+    float *lse;
 } result;
 
-static result result_of(zr_queue *queue, const attention_case *c)
+// forward: whose out and lse backward gets, in the case's type; NULL: its own.
+static result result_of(zr_queue *queue, const attention_case *c, const result *forward)
 {
     const zr_attention_ops *ops = queue->backend->attention;
     const zr_attention *a = &c->a;
-    result r = {.positions = a->batch * a->seq, .width = a->heads * a->head_dim, .rows = a->batch * a->heads * a->seq};
-    r.out = floats_new(r.positions * r.width);
+    result r = {.dtype = a->dtype, .n = out_elements(a), .rows = a->batch * a->heads * a->seq};
+    r.out = array_new(a->dtype, r.n);
     r.lse = floats_new(r.rows);
-    r.dqkv = floats_new(3 * r.positions * r.width);
+    r.dqkv = array_new(a->dtype, 3 * r.n);
     float *scratch = floats_new((int64_t)ops->scratch(queue, a) / 4);
+    forward = forward ? forward : &r;
     ops->forward(queue, a, c->qkv, r.out, r.lse, scratch);
-    ops->backward(queue, a, c->qkv, r.out, r.lse, c->dout, r.dqkv, scratch);
+    ops->backward(queue, a, c->qkv, forward->out, forward->lse, c->dout, r.dqkv, scratch);
     floats_free(scratch);
     return r;
 }
 
 static void result_free(result *r)
 {
-    floats_free(r->out);
+    array_free(r->out);
     floats_free(r->lse);
-    floats_free(r->dqkv);
+    array_free(r->dqkv);
 }
 
 static void results_close(const result *got, const result *want, double tolerance)
 {
-    check_close("out", got->out, want->out, want->positions * want->width, tolerance, tolerance);
+    check_close_as("out", want->dtype, got->out, want->out, want->n, tolerance, tolerance);
     check_close("lse", got->lse, want->lse, want->rows, tolerance, tolerance);
-    check_close("dqkv", got->dqkv, want->dqkv, 3 * want->positions * want->width, tolerance, 5 * tolerance);
+    check_close_as("dqkv", want->dtype, got->dqkv, want->dqkv, 3 * want->n, tolerance, 5 * tolerance);
 }
 
 static void results_same(const result *got, const result *want)
 {
-    check_same_bits("out", got->out, want->out, want->positions * want->width * 4);
+    check_same_array("out", want->dtype, got->out, want->out, want->n);
     check_same_bits("lse", got->lse, want->lse, want->rows * 4);
-    check_same_bits("dqkv", got->dqkv, want->dqkv, 3 * want->positions * want->width * 4);
+    check_same_array("dqkv", want->dtype, got->dqkv, want->dqkv, 3 * want->n);
 }
 
 // ---- the definition ----
@@ -82,7 +106,7 @@ static const float *part(const attention_function *f, int which, int64_t b, int6
                          int64_t h) // q, k or v of a position
 {
     int64_t width = f->c->a.heads * f->c->a.head_dim;
-    return f->c->qkv + (b * f->c->a.seq + i) * 3 * width + which * width + h * f->c->a.head_dim;
+    return (const float *)f->c->qkv + (b * f->c->a.seq + i) * 3 * width + which * width + h * f->c->a.head_dim;
 }
 
 static long double query_plainly(const attention_function *f, int64_t b, int64_t h, int64_t i)
@@ -103,7 +127,7 @@ static long double query_plainly(const attention_function *f, int64_t b, int64_t
             bool kept = a->dropout == 0 || zr_dropout_keep(a->dropout_key, (uint64_t)(row * a->seq + j), a->dropout);
             y += kept ? weight[j] / sum * part(f, 2, b, j, h)[c] / (1 - (long double)a->dropout) : 0;
         }
-        total += y * f->c->dout[at + c];
+        total += y * ((const float *)f->c->dout)[at + c];
         if (f->out)
             f->out[at + c] = (float)y;
     }
@@ -126,9 +150,9 @@ static double attention_plainly(void *argument) // sum of dout * out
 static void ref_is_right_with(float dropout)
 {
     zr_queue *ref = check_queue("ref", NULL, 1);
-    attention_case c = case_new(2, 7, 3, 5, dropout, 1);
-    result r = result_of(ref, &c);
-    int64_t n = r.positions * r.width;
+    attention_case c = case_new(ZERO_F32, (attention_shape){2, 7, 3, 5}, dropout, 1);
+    result r = result_of(ref, &c, NULL);
+    int64_t n = r.n;
     attention_function f = {.c = &c, .out = floats_new(n), .lse = floats_new(r.rows)};
     attention_plainly(&f);
     check_close("out", r.out, f.out, n, 2e-7, 1e-7);
@@ -137,8 +161,8 @@ static void ref_is_right_with(float dropout)
     floats_free(f.lse);
     f.out = f.lse = NULL;
     for (int64_t i = 0; i < 3 * n; i++) {
-        float slope = (float)check_slope(attention_plainly, &f, c.qkv + i, 1.0f / 512);
-        check_close("dqkv", r.dqkv + i, &slope, 1, 1e-5, 1e-5);
+        float slope = (float)check_slope(attention_plainly, &f, (float *)c.qkv + i, 1.0f / 512);
+        check_close("dqkv", (float *)r.dqkv + i, &slope, 1, 1e-5, 1e-5);
     }
     result_free(&r);
     case_free(&c);
@@ -155,11 +179,7 @@ static void ref_is_right_with_dropout(void **state)
     ref_is_right_with(0.3f);
 }
 
-// ---- cpu ----
-
-typedef struct attention_shape {
-    int64_t batch, seq, heads, dim;
-} attention_shape;
+// ---- every storage type ----
 
 static const attention_shape shapes[] = {
     // one position, under and over a block of queries, of keys; odd and large head sizes
@@ -167,23 +187,75 @@ static const attention_shape shapes[] = {
     {1, 49, 2, 64}, {1, 95, 1, 80}, {1, 97, 2, 16}, {1, 260, 1, 24}, {1, 300, 2, 100}, {1, 30, 1, 129},
 };
 
+// Whatever it is stored in, all is computed as from fp32 of the same values, and rounded where it is stored.
+static void types_store(zr_queue *queue, const attention_case *c)
+{
+    attention_case wide = case_widened(c);
+    result got = result_of(queue, c, NULL);
+    result forward = {.out = array_floats(got.dtype, got.out, got.n), .lse = got.lse};
+    result want = result_of(queue, &wide, &forward);
+    check_stored("out", got.dtype, got.out, want.out, want.n);
+    check_same_bits("lse", got.lse, want.lse, want.rows * 4);
+    check_stored("dqkv", got.dtype, got.dqkv, want.dqkv, 3 * want.n);
+    floats_free(forward.out);
+    result_free(&got);
+    result_free(&want);
+    case_free(&wide);
+}
+
+static void ref_stores_every_type(void **state)
+{
+    zr_queue *ref = check_queue("ref", NULL, 1);
+    for (int t = 1; t < STORAGE_TYPES; t++)
+        for (int s = 0; s < 5; s++) {
+            attention_case c = case_new(storage_types[t], shapes[s], 0.4f, 2);
+            types_store(ref, &c);
+            case_free(&c);
+        }
+    check_queue_close(ref);
+}
+
+static void types_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int t = 1; t < STORAGE_TYPES; t++)
+        for (int s = 0; s < ZR_COUNT(shapes); s++)
+            for (int k = 0; k < 3; k++) { // the last: what fp16 holds with few bits
+                attention_case c = case_new(storage_types[t], shapes[s], k == 1 ? 0.4f : 0, k == 2 ? 1e-6f : 2);
+                types_store(queue, &c);
+                case_free(&c);
+            }
+}
+
+static void cpu_stores_every_type(void **state)
+{
+    check_each_cpu(types_body);
+}
+
+// ---- cpu against ref ----
+
+static void body_of(zero_dtype dtype, int shape, zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int k = 0; k < 2; k++) {
+        attention_case c = case_new(dtype, shapes[shape], k ? 0.4f : 0, 2);
+        result want = result_of(ref, &c, NULL), got = result_of(queue, &c, &want), one = result_of(single, &c, &want),
+               again = result_of(queue, &c, &want);
+        results_close(&got, &want, 2e-6);
+        results_same(&got, &one);
+        results_same(&got, &again);
+        result_free(&got);
+        result_free(&want);
+        result_free(&one);
+        result_free(&again);
+        case_free(&c);
+    }
+}
+
 static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     for (int s = 0; s < ZR_COUNT(shapes); s++)
-        for (int k = 0; k < 2; k++) {
-            attention_case c = case_new(shapes[s].batch, shapes[s].seq, shapes[s].heads, shapes[s].dim, k ? 0.4f : 0,
-                                        2);
-            result got = result_of(queue, &c), want = result_of(ref, &c), one = result_of(single, &c),
-                   again = result_of(queue, &c);
-            results_close(&got, &want, 2e-6);
-            results_same(&got, &one);
-            results_same(&got, &again);
-            result_free(&got);
-            result_free(&want);
-            result_free(&one);
-            result_free(&again);
-            case_free(&c);
-        }
+        for (int t = 0; t < STORAGE_TYPES; t++)
+            if (t == 0 || s < 5) // the larger in fp32 alone: ref is slow, and types_store holds the others to it
+                body_of(storage_types[t], s, queue, single, ref);
 }
 
 static void cpu_agrees(void **state)
@@ -194,14 +266,16 @@ static void cpu_agrees(void **state)
 // Scores of +-1000 and more: the exponentials must be taken of differences, across blocks of keys too.
 static void large_scores(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
-    attention_case c = case_new(1, 600, 1, 16, 0, 40);
-    result got = result_of(queue, &c), want = result_of(ref, &c);
-    check_close("out", got.out, want.out, 600 * 16, 1e-3,
-                1e-2); // scores of 1000 carry errors of 1e-4 into the exponent
-    check_close("lse", got.lse, want.lse, 600, 1e-6, 0);
-    result_free(&got);
-    result_free(&want);
-    case_free(&c);
+    for (int t = 0; t < STORAGE_TYPES; t++) {
+        attention_case c = case_new(storage_types[t], (attention_shape){1, 300, 1, 16}, 0, 40);
+        result got = result_of(queue, &c, NULL), want = result_of(ref, &c, NULL);
+        check_close_as("out", c.a.dtype, got.out, want.out, want.n, 1e-3,
+                       1e-2); // scores of 1000 carry errors of 1e-4 into the exponent
+        check_close("lse", got.lse, want.lse, want.rows, 1e-6, 0);
+        result_free(&got);
+        result_free(&want);
+        case_free(&c);
+    }
 }
 
 static void cpu_bears_large_scores(void **state)
@@ -209,24 +283,72 @@ static void cpu_bears_large_scores(void **state)
     check_each_cpu(large_scores);
 }
 
-// What comes later than a query's whole panel never reaches it; what comes before does, if it is not a number.
-static void later_positions(zr_queue *queue, zr_queue *single, zr_queue *ref)
+// Gradients beyond what fp16 holds become infinite, and no others.
+static void overflow(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
-    attention_case c = case_new(1, 120, 2, 32, 0, 1);
-    result clean = result_of(queue, &c);
+    attention_case c = case_new(ZERO_F16, (attention_shape){1, 60, 2, 16}, 0, 4);
+    float *dout = array_floats(ZERO_F16, c.dout, 60 * 32);
+    for (int64_t i = 0; i < 60 * 32; i++)
+        dout[i] *= 6e4f;
+    array_free(c.dout);
+    c.dout = array_of(ZERO_F16, dout, 60 * 32);
+    result want = result_of(ref, &c, NULL), got = result_of(queue, &c, &want);
+    check_close_as("dqkv", ZERO_F16, got.dqkv, want.dqkv, 3 * want.n, 1e-4, 50);
+    float *gradient = array_floats(ZERO_F16, got.dqkv, 3 * got.n);
+    int64_t infinite = 0;
+    for (int64_t i = 0; i < 3 * got.n; i++) {
+        assert_false(isnan(gradient[i]));
+        infinite += isinf(gradient[i]) != 0;
+    }
+    assert_true(infinite > 100 && infinite < 3 * got.n - 100);
+    floats_free(gradient);
+    floats_free(dout);
+    result_free(&got);
+    result_free(&want);
+    case_free(&c);
+}
+
+static void cpu_overflows_in_fp16(void **state)
+{
+    check_each_cpu(overflow);
+}
+
+static void case_qkv_set(attention_case *c, const float *qkv)
+{
+    array_free(c->qkv);
+    c->qkv = array_of(c->a.dtype, qkv, 3 * out_elements(&c->a));
+}
+
+// What comes later than a query's whole panel never reaches it; what comes before does, if it is not a number.
+static void later_positions_of(zero_dtype dtype, zr_queue *queue)
+{
+    attention_case c = case_new(dtype, (attention_shape){1, 120, 2, 32}, 0, 1);
+    float *qkv = array_floats(dtype, c.qkv, 120 * 192);
+    result clean = result_of(queue, &c, NULL);
     for (int64_t i = 60 * 192; i < 120 * 192; i++)
-        c.qkv[i] *= -3;
-    result changed = result_of(queue, &c);
-    check_same_bits("earlier positions", changed.out, clean.out, 60 * 64 * 4);
-    c.qkv[60 * 192 + 64] = NAN; // a key of head 0
-    result spoiled = result_of(queue, &c);
-    check_same_bits("earlier panels", spoiled.out, clean.out, 60 * 64 * 4);
+        qkv[i] *= -3;
+    case_qkv_set(&c, qkv);
+    result changed = result_of(queue, &c, NULL);
+    check_same_array("earlier positions", dtype, changed.out, clean.out, 60 * 64);
+    qkv[60 * 192 + 64] = NAN; // a key of head 0
+    case_qkv_set(&c, qkv);
+    result spoiled = result_of(queue, &c, NULL);
+    check_same_array("earlier panels", dtype, spoiled.out, clean.out, 60 * 64);
+    float *out = array_floats(dtype, spoiled.out, 120 * 64);
     for (int64_t i = 66; i < 120; i++)
-        assert_true(isnan(spoiled.out[i * 64]) && !isnan(spoiled.out[i * 64 + 32]));
+        assert_true(isnan(out[i * 64]) && !isnan(out[i * 64 + 32]));
+    floats_free(out);
+    floats_free(qkv);
     result_free(&clean);
     result_free(&changed);
     result_free(&spoiled);
     case_free(&c);
+}
+
+static void later_positions(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int t = 0; t < STORAGE_TYPES; t++)
+        later_positions_of(storage_types[t], queue);
 }
 
 static void cpu_is_causal(void **state)
@@ -236,16 +358,18 @@ static void cpu_is_causal(void **state)
 
 static void evaluation(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
-    attention_case c = case_new(2, 70, 2, 40, 0, 1);
-    result r = result_of(queue, &c);
-    float *out = floats_new(2 * 70 * 80),
-          *scratch = floats_new((int64_t)queue->backend->attention->scratch(queue, &c.a) / 4);
-    queue->backend->attention->forward(queue, &c.a, c.qkv, out, NULL, scratch);
-    check_same_bits("without lse", out, r.out, 2 * 70 * 80 * 4);
-    floats_free(out);
-    floats_free(scratch);
-    result_free(&r);
-    case_free(&c);
+    for (int t = 0; t < STORAGE_TYPES; t++) {
+        attention_case c = case_new(storage_types[t], (attention_shape){2, 70, 2, 40}, 0, 1);
+        result r = result_of(queue, &c, NULL);
+        float *scratch = floats_new((int64_t)queue->backend->attention->scratch(queue, &c.a) / 4);
+        void *out = array_new(c.a.dtype, r.n);
+        queue->backend->attention->forward(queue, &c.a, c.qkv, out, NULL, scratch);
+        check_same_array("without lse", c.a.dtype, out, r.out, r.n);
+        array_free(out);
+        floats_free(scratch);
+        result_free(&r);
+        case_free(&c);
+    }
 }
 
 static void cpu_evaluates(void **state)
@@ -253,31 +377,41 @@ static void cpu_evaluates(void **state)
     check_each_cpu(evaluation);
 }
 
-// Position after position from the cache gives what forward gives for all.
-static void decode_all(zr_queue *queue, const zr_queue *expected, int64_t seq, int64_t heads, int64_t dim)
+// Position after position from the cache gives what forward gives for all; the cache holds what was stored.
+static void decode_all(zr_queue *queue, zr_queue *expected, zero_dtype dtype, attention_shape shape)
 {
-    attention_case c = case_new(1, seq, heads, dim, 0, 2);
-    int64_t capacity = seq + 3, width = heads * dim;
-    float *k = floats_new(capacity * width), *v = floats_new(capacity * width), *out = floats_new(seq * width),
-          *want = floats_new(seq * width);
-    float *scratch = floats_new((int64_t)expected->backend->attention->scratch(expected, &c.a) / 4);
-    expected->backend->attention->forward((zr_queue *)expected, &c.a, c.qkv, want, NULL, scratch);
-    for (int64_t at = 0; at < seq; at++)
-        queue->backend->attention->decode(queue, &c.a, c.qkv + at * 3 * width, k, v, capacity, at, out + at * width);
-    check_close("decode", out, want, seq * width, 2e-6, 2e-6);
+    attention_case c = case_new(dtype, shape, 0, 2);
+    int64_t capacity = shape.seq + 3, width = shape.heads * shape.dim;
+    float *k = floats_new(capacity * width), *v = floats_new(capacity * width);
+    float *qkv = array_floats(dtype, c.qkv, 3 * shape.seq * width);
+    void *out = array_new(dtype, shape.seq * width);
+    result want = result_of(expected, &c, NULL);
+    for (int64_t at = 0; at < shape.seq; at++)
+        queue->backend->attention->decode(queue, &c.a, array_at(dtype, c.qkv, at * 3 * width), k, v, capacity, at,
+                                          array_at(dtype, out, at * width));
+    check_close_as("decode", dtype, out, want.out, shape.seq * width, 2e-6, 2e-6);
+    for (int64_t h = 0; h < shape.heads; h++)
+        for (int64_t at = 0; at < shape.seq; at++) {
+            const float *position = qkv + at * 3 * width + h * shape.dim;
+            int64_t cached = (h * capacity + at) * shape.dim;
+            check_same_bits("cached k", k + cached, position + width, shape.dim * 4);
+            check_same_bits("cached v", v + cached, position + 2 * width, shape.dim * 4);
+        }
     floats_free(k);
     floats_free(v);
-    floats_free(out);
-    floats_free(want);
-    floats_free(scratch);
+    floats_free(qkv);
+    array_free(out);
+    result_free(&want);
     case_free(&c);
 }
 
 static void decode_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
-    decode_all(queue, ref, 20, 3, 7);
-    decode_all(queue, ref, 300, 2, 64);
-    decode_all(ref, ref, 20, 3, 7);
+    for (int t = 0; t < STORAGE_TYPES; t++) {
+        decode_all(queue, ref, storage_types[t], (attention_shape){1, 20, 3, 7});
+        decode_all(queue, ref, storage_types[t], (attention_shape){1, 300, 1, 64});
+        decode_all(ref, ref, storage_types[t], (attention_shape){1, 20, 3, 7});
+    }
 }
 
 static void decode_agrees(void **state)
@@ -288,10 +422,11 @@ static void decode_agrees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_is_right),  cmocka_unit_test(ref_is_right_with_dropout),
-        cmocka_unit_test(cpu_agrees),    cmocka_unit_test(cpu_bears_large_scores),
-        cmocka_unit_test(cpu_is_causal), cmocka_unit_test(cpu_evaluates),
-        cmocka_unit_test(decode_agrees),
+        cmocka_unit_test(ref_is_right),          cmocka_unit_test(ref_is_right_with_dropout),
+        cmocka_unit_test(ref_stores_every_type), cmocka_unit_test(cpu_stores_every_type),
+        cmocka_unit_test(cpu_agrees),            cmocka_unit_test(cpu_bears_large_scores),
+        cmocka_unit_test(cpu_overflows_in_fp16), cmocka_unit_test(cpu_is_causal),
+        cmocka_unit_test(cpu_evaluates),         cmocka_unit_test(decode_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

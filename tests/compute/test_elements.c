@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+enum { PAIRS = STORAGE_TYPES * STORAGE_TYPES };
 static const int64_t counts[] = {0, 1, 3, 17, 64, 128, 768, 1000, 40001};
 
 // ---- GELU ----
@@ -25,39 +26,50 @@ static void ref_gelu_is_right(void **state)
     check_queue_close(ref);
 }
 
-static float *gelu_inputs(int64_t n)
+static void *gelu_inputs(zero_dtype dtype, int64_t n)
 {
-    static const float special[] = {0, -0.0f, 1e-30f, -1e-30f, 1e30f, -1e30f, NAN, 100, -100, 10, -10};
+    static const float special[] = {0, -0.0f, 1e-30f, -1e-30f, 1e-6f, -1e-6f, 1e30f, -1e4f, NAN, 100, -100, 10, -10};
     float *x = floats_random(n, 8, 12);
     for (int64_t i = 0; n > 100 && i < ZR_COUNT(special); i++)
         x[i * 3] = special[i];
-    return x;
+    void *stored = array_of(dtype, x, n);
+    floats_free(x);
+    return stored;
+}
+
+// shift: elements by which everything is off its alignment.
+static void gelu_one(zr_queue *const queues[3], zero_dtype dtype, int64_t n, int64_t shift)
+{
+    void *x = gelu_inputs(dtype, n + shift), *y[3], *d[3], *pre = array_at(dtype, x, shift);
+    for (int q = 0; q < 3; q++) {
+        const zr_element_ops *ops = queues[q]->backend->elements;
+        y[q] = array_new(dtype, n + shift);
+        d[q] = array_random(dtype, n + shift, 5, 1);
+        ops->gelu_forward(queues[q], dtype, n, pre, array_at(dtype, y[q], shift));
+        ops->gelu_backward(queues[q], dtype, n, pre, array_at(dtype, d[q], shift));
+    }
+    int64_t all = n + shift;
+    check_close_as("gelu", dtype, y[0], y[2], all, 1.5e-5,
+                   1e-35); // relative, into the tail, where e^-87 carries the error of its exponent
+    check_close_as("gelu near zero and above", dtype, y[0], y[2], all, 5e-7, 1e-7);
+    check_close_as("gelu'", dtype, d[0], d[2], all, 1e-6, 3e-7);
+    check_same_array("gelu at one thread", dtype, y[0], y[1], all);
+    check_same_array("gelu' at one thread", dtype, d[0], d[1], all);
+    queues[0]->backend->elements->gelu_forward(queues[0], dtype, n, pre, pre);
+    check_same_array("gelu in place", dtype, pre, array_at(dtype, y[0], shift), n);
+    for (int q = 0; q < 3; q++) {
+        array_free(y[q]);
+        array_free(d[q]);
+    }
+    array_free(x);
 }
 
 static void gelu_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
-    for (int k = 0; k < ZR_COUNT(counts); k++) {
-        int64_t n = counts[k];
-        zr_queue *queues[] = {queue, single, ref};
-        float *x = gelu_inputs(n), *y[3], *d[3];
-        for (int q = 0; q < 3; q++) {
-            y[q] = floats_new(n);
-            d[q] = floats_random(n, 5, 1);
-            queues[q]->backend->elements->gelu_forward(queues[q], ZERO_F32, n, x, y[q]);
-            queues[q]->backend->elements->gelu_backward(queues[q], ZERO_F32, n, x, d[q]);
-        }
-        check_close("gelu", y[0], y[2], n, 1.5e-5,
-                    1e-35); // relative, into the tail, where e^-87 carries the error of its exponent
-        check_close("gelu near zero and above", y[0], y[2], n, 5e-7, 1e-7);
-        check_close("gelu'", d[0], d[2], n, 1e-6, 3e-7);
-        check_same_bits("gelu at one thread", y[0], y[1], n * 4);
-        check_same_bits("gelu' at one thread", d[0], d[1], n * 4);
-        for (int q = 0; q < 3; q++) {
-            floats_free(y[q]);
-            floats_free(d[q]);
-        }
-        floats_free(x);
-    }
+    zr_queue *queues[] = {queue, single, ref};
+    for (int k = 0; k < ZR_COUNT(counts); k++)
+        for (int t = 0; t < STORAGE_TYPES; t++)
+            gelu_one(queues, storage_types[t], counts[k], k % 2);
 }
 
 static void cpu_gelu_agrees(void **state)
@@ -65,28 +77,60 @@ static void cpu_gelu_agrees(void **state)
     check_each_cpu(gelu_body);
 }
 
+static void ref_gelu_rounds_once(void **state)
+{
+    enum { N = 1000 };
+    zr_queue *ref = check_queue("ref", NULL, 1);
+    for (int t = 0; t < STORAGE_TYPES; t++) {
+        zero_dtype dtype = storage_types[t];
+        void *x = gelu_inputs(dtype, N), *d = array_random(dtype, N, 5, 1);
+        float *wide_x = array_floats(dtype, x, N), *wide_d = array_floats(dtype, d, N);
+        ref->backend->elements->gelu_backward(ref, dtype, N, x, d);
+        ref->backend->elements->gelu_backward(ref, ZERO_F32, N, wide_x, wide_d);
+        check_stored("gelu' from fp32", dtype, d, wide_d, N);
+        ref->backend->elements->gelu_forward(ref, dtype, N, x, x);
+        ref->backend->elements->gelu_forward(ref, ZERO_F32, N, wide_x, wide_x);
+        check_stored("gelu from fp32", dtype, x, wide_x, N);
+        array_free(x);
+        array_free(d);
+        floats_free(wide_x);
+        floats_free(wide_d);
+    }
+    check_queue_close(ref);
+}
+
 // ---- sums ----
+
+static void add_one(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, int64_t shift)
+{
+    int64_t all = n + shift;
+    float size = stream == ZERO_F16 ? 6e4f : 1e30f; // overflows fp16
+    void *a = array_random(stream, all, 1, size), *b = array_random(dtype, all, 2, 6e4f), *out = array_new(stream, all);
+    float *want = array_floats(stream, array_at(stream, a, shift), n),
+          *branch = array_floats(dtype, array_at(dtype, b, shift), n);
+    for (int64_t i = 0; i < n; i++)
+        want[i] += branch[i];
+    queue->backend->elements->add(queue, stream, dtype, n, array_at(stream, a, shift), array_at(dtype, b, shift),
+                                  array_at(stream, out, shift));
+    check_stored("add", stream, array_at(stream, out, shift), want, n);
+    queue->backend->elements->add(queue, stream, dtype, n, array_at(stream, a, shift), array_at(dtype, b, shift),
+                                  array_at(stream, a, shift));
+    check_stored("add in place", stream, array_at(stream, a, shift), want, n);
+    array_free(a);
+    array_free(b);
+    array_free(out);
+    floats_free(want);
+    floats_free(branch);
+}
 
 static void add_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
-    for (int k = 0; k < ZR_COUNT(counts); k++) {
-        int64_t n = counts[k];
-        float *a = floats_random(n, 1, 1e30f), *b = floats_random(n, 2, 1), *out = floats_new(n), *want = floats_new(n);
-        for (int64_t i = 0; i < n; i++)
-            want[i] = a[i] + b[i];
-        queue->backend->elements->add(queue, ZERO_F32, n, a, b, out);
-        check_same_bits("add", out, want, n * 4);
-        ref->backend->elements->add(ref, ZERO_F32, n, a, b, b);
-        check_same_bits("add of ref", b, want, n * 4);
-        floats_free(b);
-        b = floats_random(n, 2, 1);
-        queue->backend->elements->add(queue, ZERO_F32, n, a, b, a);
-        check_same_bits("add in place", a, want, n * 4);
-        floats_free(a);
-        floats_free(b);
-        floats_free(out);
-        floats_free(want);
-    }
+    for (int k = 0; k < ZR_COUNT(counts); k++)
+        for (int pair = 0; pair < PAIRS; pair++) {
+            zero_dtype stream = storage_types[pair / STORAGE_TYPES], dtype = storage_types[pair % STORAGE_TYPES];
+            add_one(queue, stream, dtype, counts[k], k % 2);
+            add_one(ref, stream, dtype, counts[k], 0);
+        }
 }
 
 static void add_agrees(void **state)
@@ -94,34 +138,36 @@ static void add_agrees(void **state)
     check_each_cpu(add_body);
 }
 
-static float *column_sum_of(zr_queue *queue, int64_t rows, int64_t width, const float *x, bool add)
+static float *column_sum_of(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, bool add)
 {
     float *out = add ? floats_random(width, 7, 1) : floats_new(width);
     float *scratch = floats_new((int64_t)queue->backend->elements->column_sum_scratch(queue, rows, width) / 4);
-    queue->backend->elements->column_sum(queue, ZERO_F32, rows, width, x, out, add, scratch);
+    queue->backend->elements->column_sum(queue, dtype, rows, width, x, out, add, scratch);
     floats_free(scratch);
     return out;
 }
 
-static void column_sum_one(zr_queue *queue, zr_queue *single, zr_queue *ref, int64_t rows, int64_t width)
+static void column_sum_one(zr_queue *const queues[3], zero_dtype dtype, int64_t rows, int64_t width)
 {
-    float *x = floats_random(rows * width, 3, 1), *before = floats_random(width, 7, 1), *plain = floats_new(width);
+    void *stored = array_random(dtype, rows * width, 3, 1);
+    float *x = array_floats(dtype, stored, rows * width), *before = floats_random(width, 7, 1);
+    float *plain = floats_new(width), *sum[3];
     for (int add = 0; add < 2; add++) {
         for (int64_t j = 0; j < width; j++) {
-            long double sum = add ? before[j] : 0;
+            long double total = add ? before[j] : 0;
             for (int64_t i = 0; i < rows; i++)
-                sum += x[i * width + j];
-            plain[j] = (float)sum;
+                total += x[i * width + j];
+            plain[j] = (float)total;
         }
-        float *got = column_sum_of(queue, rows, width, x, add), *one = column_sum_of(single, rows, width, x, add);
-        float *want = column_sum_of(ref, rows, width, x, add);
-        check_close("column sum of ref", want, plain, width, 1e-7, 1e-12);
-        check_close("column sum", got, plain, width, 1e-6, 3e-8 * (double)rows + 1e-6);
-        check_same_bits("column sum at one thread", got, one, width * 4);
-        floats_free(got);
-        floats_free(one);
-        floats_free(want);
+        for (int q = 0; q < 3; q++)
+            sum[q] = column_sum_of(queues[q], dtype, rows, width, stored, add);
+        check_close("column sum of ref", sum[2], plain, width, 1e-7, 1e-12);
+        check_close("column sum", sum[0], plain, width, 1e-6, 3e-8 * (double)rows + 1e-6);
+        check_same_bits("column sum at one thread", sum[0], sum[1], width * 4);
+        for (int q = 0; q < 3; q++)
+            floats_free(sum[q]);
     }
+    array_free(stored);
     floats_free(x);
     floats_free(before);
     floats_free(plain);
@@ -130,9 +176,12 @@ static void column_sum_one(zr_queue *queue, zr_queue *single, zr_queue *ref, int
 static void column_sum_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     static const int64_t rows[] = {0, 1, 5, 33, 64, 2111};
+    zr_queue *queues[] = {queue, single, ref};
     for (int r = 0; r < ZR_COUNT(rows); r++)
         for (int k = 1; k < 8; k++)
-            column_sum_one(queue, single, ref, rows[r], rows[r] > 100 ? ZR_MIN(counts[k], 130) : counts[k]);
+            for (int t = 0; t < STORAGE_TYPES; t++)
+                if (t == 0 || (r + k + t) % 2)
+                    column_sum_one(queues, storage_types[t], rows[r], rows[r] > 100 ? ZR_MIN(counts[k], 130) : counts[k]);
 }
 
 static void column_sum_agrees(void **state)
@@ -140,29 +189,112 @@ static void column_sum_agrees(void **state)
     check_each_cpu(column_sum_body);
 }
 
+// ---- conversions ----
+
+// The same bits, or both not a number: which one is not said.
+static void check_same_values(const char *what, zero_dtype dtype, const void *got_, const void *want_, int64_t n)
+{
+    float *got = array_floats(dtype, got_, n), *want = array_floats(dtype, want_, n);
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(want[i]) ? !isnan(got[i]) : memcmp(got + i, want + i, sizeof(float)) != 0)
+            fail_msg("%s[%lld of %lld]: %a, should be %a", what, (long long)i, (long long)n, (double)got[i],
+                     (double)want[i]);
+    floats_free(got);
+    floats_free(want);
+}
+
+enum { PATTERNS = 0x10000, NEAR = 11 };
+
+// Every number of 16 bits; of fp32 every upper half with the lower halves about which rounding to either type turns.
+static void *every_number(zero_dtype dtype)
+{
+    static const uint32_t low[NEAR] = {0,      1,      0x0fff, 0x1000, 0x1001, 0x2fff,
+                                       0x3000, 0x7fff, 0x8000, 0x8001, 0xffff};
+    void *all = array_new(dtype, PATTERNS * NEAR);
+    for (uint32_t i = 0; i < PATTERNS * NEAR; i++) {
+        uint32_t bits = (i / NEAR) << 16 | low[i % NEAR];
+        uint16_t half = (uint16_t)i;
+        if (dtype == ZERO_F32)
+            memcpy(array_at(dtype, all, i), &bits, sizeof(bits));
+        else
+            memcpy(array_at(dtype, all, i), &half, sizeof(half));
+    }
+    return all;
+}
+
+static void convert_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dtype to)
+{
+    void *x = every_number(from), *got = array_new(to, PATTERNS * NEAR), *want = array_new(to, PATTERNS * NEAR);
+    float *values = array_floats(from, x, PATTERNS * NEAR);
+    void *plain = array_of(to, values, PATTERNS * NEAR);
+    int64_t n = from == ZERO_F32 ? PATTERNS * NEAR : PATTERNS;
+    queue->backend->elements->convert(queue, from, to, n, x, got);
+    ref->backend->elements->convert(ref, from, to, n, x, want);
+    check_same_values("convert", to, got, want, n);
+    check_same_values("convert of ref", to, want, plain, n);
+    for (int k = 0; k < ZR_COUNT(counts); k++) {
+        void *start = array_at(from, x, 1), *part = array_new(to, counts[k] + 1);
+        queue->backend->elements->convert(queue, from, to, counts[k], start, array_at(to, part, 1));
+        check_same_values("convert, unaligned", to, array_at(to, part, 1), array_at(to, plain, 1), counts[k]);
+        array_free(part);
+    }
+    array_free(x);
+    array_free(got);
+    array_free(want);
+    array_free(plain);
+    floats_free(values);
+}
+
+static void convert_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int pair = 0; pair < PAIRS; pair++)
+        convert_one(queue, ref, storage_types[pair / STORAGE_TYPES], storage_types[pair % STORAGE_TYPES]);
+}
+
+static void convert_agrees(void **state)
+{
+    check_each_cpu(convert_body);
+}
+
 // ---- dropout ----
+
+static const uint64_t dropout_key = 0x123456789abcdefull;
+
+static void dropout_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dtype to, int64_t n, float p)
+{
+    void *x = array_random(from, n, 1, 3), *got = array_new(to, n), *want = array_new(to, n);
+    if (n > 20) {
+        float beyond[2] = {INFINITY, 6e4f};
+        void *stored = array_of(from, beyond, 2);
+        memcpy(array_at(from, x, 7), stored, 2 * zero_dtype_bytes(from));
+        array_free(stored);
+    }
+    float *plain = array_floats(from, x, n);
+    for (int64_t i = 0; i < n; i++)
+        plain[i] = zr_dropout_keep(dropout_key, (uint64_t)i, p) ? plain[i] * (1 / (1 - p)) : 0;
+    queue->backend->elements->dropout(queue, from, to, n, p, dropout_key, x, got);
+    check_stored("dropout", to, got, plain, n);
+    ref->backend->elements->dropout(ref, from, to, n, p, dropout_key, x, want);
+    check_stored("dropout of ref", to, want, plain, n);
+    if (from == to) {
+        queue->backend->elements->dropout(queue, from, to, n, p, dropout_key, x, x);
+        check_stored("dropout in place", to, x, plain, n);
+    }
+    array_free(x);
+    array_free(got);
+    array_free(want);
+    floats_free(plain);
+}
 
 static void dropout_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     static const float p[] = {0, 0.1f, 0.5f, 1};
     for (int k = 0; k < ZR_COUNT(counts); k++)
-        for (int j = 0; j < ZR_COUNT(p); j++) {
-            int64_t n = counts[k];
-            float *x = floats_random(n, 1, 3), *got = floats_new(n), *want = floats_new(n);
-            if (n > 20)
-                x[7] = INFINITY;
-            queue->backend->elements->dropout(queue, ZERO_F32, n, p[j], 0x123456789abcdefull, x, got);
-            ref->backend->elements->dropout(ref, ZERO_F32, n, p[j], 0x123456789abcdefull, x, want);
-            check_close("dropout", got, want, n, 0, 0);
-            for (int64_t i = 0; i < n; i++)
-                assert_true(zr_dropout_keep(0x123456789abcdefull, (uint64_t)i, p[j]) ? got[i] == x[i] * (1 / (1 - p[j]))
-                                                                                     : got[i] == 0);
-            queue->backend->elements->dropout(queue, ZERO_F32, n, p[j], 0x123456789abcdefull, x, x);
-            check_same_bits("dropout in place", x, got, n * 4);
-            floats_free(x);
-            floats_free(got);
-            floats_free(want);
-        }
+        for (int pair = 0; pair < PAIRS; pair++)
+            if (pair == 0 || counts[k] < 10000)
+                for (int j = 0; j < ZR_COUNT(p); j++)
+                    dropout_one(queue, ref, storage_types[pair / STORAGE_TYPES], storage_types[pair % STORAGE_TYPES],
+                                counts[k], p[j]);
 }
 
 static void dropout_agrees(void **state)
@@ -198,72 +330,96 @@ enum { VOCAB = 11, MAX_SEQ = 9 };
 typedef struct embedding_case {
     int64_t rows, seq, width;
     int32_t ids[64];
-    float *d, *tokens, *positions;
+    zero_dtype dtype, stream;
+    void *d, *tokens, *positions;
 } embedding_case;
 
 static void forward_plainly(const embedding_case *c, bool positions, float *out)
 {
+    float *token = array_floats(c->dtype, c->tokens, VOCAB * c->width),
+          *position = array_floats(c->dtype, c->positions, MAX_SEQ * c->width);
     for (int64_t i = 0; i < c->rows; i++)
         for (int64_t j = 0; j < c->width; j++)
-            out[i * c->width + j] = c->tokens[c->ids[i] * c->width + j]
-                                    + (positions ? c->positions[i % c->seq * c->width + j] : 0);
+            out[i * c->width + j] = token[c->ids[i] * c->width + j]
+                                    + (positions ? position[i % c->seq * c->width + j] : 0);
+    floats_free(token);
+    floats_free(position);
 }
 
 static void backward_plainly(const embedding_case *c, float *tokens, float *positions, bool add)
 {
+    float *d = array_floats(c->stream, c->d, c->rows * c->width);
     memset(tokens, 0, add ? 0 : sizeof(float) * (size_t)(VOCAB * c->width));
     memset(positions, 0, add ? 0 : sizeof(float) * (size_t)(MAX_SEQ * c->width));
     for (int64_t i = 0; i < c->rows; i++)
         for (int64_t j = 0; j < c->width; j++) {
-            tokens[c->ids[i] * c->width + j] += c->d[i * c->width + j];
-            positions[i % c->seq * c->width + j] += c->d[i * c->width + j];
+            tokens[c->ids[i] * c->width + j] += d[i * c->width + j];
+            positions[i % c->seq * c->width + j] += d[i * c->width + j];
         }
+    floats_free(d);
 }
 
-static void embedding_one(zr_queue *queue, const embedding_case *c)
+static void embedding_forward_one(zr_queue *queue, const embedding_case *c, bool positions)
+{
+    int64_t n = c->rows * c->width;
+    void *out = array_new(c->stream, n);
+    float *want = floats_new(n);
+    queue->backend->elements->embedding_forward(queue, c->dtype, c->stream, c->rows, c->seq, c->width, c->ids,
+                                                c->tokens, positions ? c->positions : NULL, out);
+    forward_plainly(c, positions, want);
+    check_stored("embedding", c->stream, out, want, n);
+    array_free(out);
+    floats_free(want);
+}
+
+static void embedding_backward_one(zr_queue *queue, const embedding_case *c, bool add)
 {
     const zr_element_ops *ops = queue->backend->elements;
-    int64_t n = c->rows * c->width, t = VOCAB * c->width, s = MAX_SEQ * c->width;
-    for (int k = 0; k < 2; k++) {
-        float *out = floats_new(n), *want = floats_new(n);
-        ops->embedding_forward(queue, ZERO_F32, c->rows, c->seq, c->width, c->ids, c->tokens, k ? c->positions : NULL,
-                               out);
-        forward_plainly(c, k, want);
-        check_same_bits("embedding", out, want, n * 4);
-        float *tokens = k ? floats_copy(c->tokens, t) : floats_new(t), *tokens_want = floats_copy(c->tokens, t);
-        float *positions = k ? floats_copy(c->positions, s) : floats_new(s),
-              *positions_want = floats_copy(c->positions, s);
-        backward_plainly(c, tokens_want, positions_want, k);
-        ops->embedding_backward(queue, ZERO_F32, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, k, MAX_SEQ,
-                                positions, k);
-        check_same_bits("gradient of tokens", tokens, tokens_want, t * 4);
-        check_same_bits("gradient of positions", positions, positions_want, s * 4);
-        ops->embedding_backward(queue, ZERO_F32, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, false, 0, NULL,
-                                false);
-        backward_plainly(c, tokens_want, positions_want, false);
-        check_same_bits("gradient of tokens alone", tokens, tokens_want, t * 4);
-        float *all[] = {out, want, tokens, tokens_want, positions, positions_want};
-        for (int i = 0; i < ZR_COUNT(all); i++)
-            floats_free(all[i]);
+    int64_t t = VOCAB * c->width, s = MAX_SEQ * c->width;
+    float *tokens = add ? floats_random(t, 2, 1) : floats_new(t), *tokens_want = floats_random(t, 2, 1);
+    float *positions = add ? floats_random(s, 3, 1) : floats_new(s), *positions_want = floats_random(s, 3, 1);
+    backward_plainly(c, tokens_want, positions_want, add);
+    ops->embedding_backward(queue, c->stream, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, add, MAX_SEQ,
+                            positions, add);
+    check_same_bits("gradient of tokens", tokens, tokens_want, t * 4);
+    check_same_bits("gradient of positions", positions, positions_want, s * 4);
+    ops->embedding_backward(queue, c->stream, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, false, 0, NULL,
+                            false);
+    backward_plainly(c, tokens_want, positions_want, false);
+    check_same_bits("gradient of tokens alone", tokens, tokens_want, t * 4);
+    float *all[] = {tokens, tokens_want, positions, positions_want};
+    for (int i = 0; i < ZR_COUNT(all); i++)
+        floats_free(all[i]);
+}
+
+static void embedding_one(zr_queue *queue, zr_queue *ref, int64_t width, int64_t batch, int pair)
+{
+    embedding_case c = {.seq = 8,
+                        .rows = batch * 8,
+                        .width = width,
+                        .dtype = storage_types[pair / STORAGE_TYPES],
+                        .stream = storage_types[pair % STORAGE_TYPES]};
+    for (int64_t i = 0; i < c.rows; i++)
+        c.ids[i] = (int32_t)(i * i % VOCAB);
+    c.d = array_random(c.stream, c.rows * width, 1, 1);
+    c.tokens = array_random(c.dtype, VOCAB * width, 2, 1);
+    c.positions = array_random(c.dtype, MAX_SEQ * width, 3, 1);
+    for (int k = 0; k < 4; k++) {
+        embedding_forward_one(k < 2 ? queue : ref, &c, k % 2);
+        embedding_backward_one(k < 2 ? queue : ref, &c, k % 2);
     }
+    array_free(c.d);
+    array_free(c.tokens);
+    array_free(c.positions);
 }
 
 static void embedding_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     for (int k = 1; k < 8; k++)
-        for (int64_t batch = 0; batch < 8; batch += 7) {
-            embedding_case c = {.seq = 8, .rows = batch * 8, .width = counts[k]};
-            for (int64_t i = 0; i < c.rows; i++)
-                c.ids[i] = (int32_t)(i * i % VOCAB);
-            c.d = floats_random(c.rows * c.width, 1, 1);
-            c.tokens = floats_random(VOCAB * c.width, 2, 1);
-            c.positions = floats_random(MAX_SEQ * c.width, 3, 1);
-            embedding_one(queue, &c);
-            embedding_one(ref, &c);
-            floats_free(c.d);
-            floats_free(c.tokens);
-            floats_free(c.positions);
-        }
+        for (int64_t batch = 0; batch < 8; batch += 7)
+            for (int pair = 0; pair < PAIRS; pair++)
+                if (pair == 0 || counts[k] < 700)
+                    embedding_one(queue, ref, counts[k], batch, pair);
 }
 
 static void embedding_agrees(void **state)
@@ -302,10 +458,16 @@ static void bytes_are_moved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_gelu_is_right), cmocka_unit_test(cpu_gelu_agrees),
-        cmocka_unit_test(add_agrees),        cmocka_unit_test(column_sum_agrees),
-        cmocka_unit_test(dropout_agrees),    cmocka_unit_test(dropout_keeps_as_many_as_it_should),
-        cmocka_unit_test(embedding_agrees),  cmocka_unit_test(bytes_are_moved),
+        cmocka_unit_test(ref_gelu_is_right),
+        cmocka_unit_test(ref_gelu_rounds_once),
+        cmocka_unit_test(cpu_gelu_agrees),
+        cmocka_unit_test(add_agrees),
+        cmocka_unit_test(column_sum_agrees),
+        cmocka_unit_test(convert_agrees),
+        cmocka_unit_test(dropout_agrees),
+        cmocka_unit_test(dropout_keeps_as_many_as_it_should),
+        cmocka_unit_test(embedding_agrees),
+        cmocka_unit_test(bytes_are_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,11 @@
-// Optimizer updates: ref against the vectors of the formulas (p = 1, lr 0.1, decay 0.1, gradients 0.5, -0.25, 0.125), cpu
-// against ref, and the promise that an element's bits do not depend on how a vector is cut.
+// Optimizer updates: ref against the vectors of the formulas (p = 1, lr 0.1, decay 0.1, gradients 0.5, -0.25, 0.125), 16-bit
+// ref against fp32 ref on what is stored, cpu against ref, and the promise that an element's bits do not depend on how a vector
+// is cut. The 16-bit copy of the weights is always exactly the rounded master.
 #include "compute_check.h"
 
 #include <string.h>
 
-static const int64_t counts[] = {0, 1, 3, 17, 64, 128, 768, 1000, 40001};
+static const int64_t counts[] = {0, 1, 3, 17, 64, 128, 768, 1000, 33001};
 
 static zr_update update_of(zr_update_kind kind, int64_t t)
 {
@@ -48,7 +49,8 @@ static void queue_meets_vectors(zr_queue *queue)
                 u.nesterov = vectors[k].nesterov;
                 u.gradient_scale = scaled ? 1.0f / 1024 : 1;
                 float g = gradient[t - 1] * (scaled ? 1024 : 1);
-                queue->backend->optimizer->update(queue, &u, 1, &p, &state0, &state1, &g);
+                zr_range_states at = {.master = &p, .state0 = &state0, .state1 = &state1, .gradient = &g};
+                queue->backend->optimizer->update(queue, &u, 1, &at);
                 assert_float_equal(p, vectors[k].want[t - 1], 3e-7);
             }
         }
@@ -72,7 +74,8 @@ static void lion_by_hand(zr_queue *queue, zr_queue *single, zr_queue *ref)
     for (int q = 0; q < 2; q++) {
         float p[4] = {1, 1, 1, 1}, m[4] = {0, 1, -0.01f, 0}, g[4] = {2, -8, -1, 0};
         zr_update u = update_of(ZR_UPDATE_LION, 1);
-        queues[q]->backend->optimizer->update(queues[q], &u, 4, p, m, NULL, g);
+        zr_range_states at = {.master = p, .state0 = m, .gradient = g};
+        queues[q]->backend->optimizer->update(queues[q], &u, 4, &at);
         const float want[4] = {0.89f, 0.89f, 1.09f, 0.99f}, moments[4] = {0.002f, 0.991f, -0.01099f, 0};
         check_close("lion", p, want, 4, 2e-7, 0);
         check_close("lion's moment", m, moments, 4, 3e-6, 0);
@@ -84,19 +87,70 @@ static void lion_is_right(void **state)
     check_each_cpu(lion_by_hand);
 }
 
+typedef struct precision {
+    zero_dtype gradient, copy; // ZERO_F32: no copy
+} precision;
+
+static const precision precisions[] = {
+    {ZERO_F32, ZERO_F32},  {ZERO_BF16, ZERO_BF16}, {ZERO_F16, ZERO_F16},  {ZERO_F32, ZERO_BF16}, {ZERO_F32, ZERO_F16},
+    {ZERO_BF16, ZERO_F32}, {ZERO_F16, ZERO_F32},   {ZERO_BF16, ZERO_F16}, {ZERO_F16, ZERO_BF16},
+};
+
 typedef struct vectors_of {
-    float *p, *state0, *state1, *g;
+    precision in;
+    int64_t n;
+    float *p, *state0, *state1, *direction;
+    void *g, *copy;
 } vectors_of;
 
-static vectors_of case_new(int64_t n)
+static vectors_of case_new(precision in, int64_t n)
 {
-    vectors_of v = {.p = floats_random(n, 1, 1),
+    vectors_of v = {.in = in,
+                    .n = n,
+                    .p = floats_random(n, 1, 1),
                     .state0 = floats_random(n, 2, 0.1f),
                     .state1 = floats_random(n, 3, 0.1f),
-                    .g = floats_random(n, 4, 10)};
+                    .direction = floats_new(n),
+                    .g = array_random(in.gradient, n, 4, 10),
+                    .copy = in.copy == ZERO_F32 ? NULL : array_new(in.copy, n)};
     for (int64_t i = 0; i < n; i++)
         v.state1[i] = fabsf(v.state1[i]);
     return v;
+}
+
+static zr_range_states states_at(const vectors_of *v, int64_t from)
+{
+    return (zr_range_states){.master = v->p + from,
+                             .state0 = v->state0 + from,
+                             .state1 = v->state1 + from,
+                             .direction = v->direction + from,
+                             .gradient = array_at(v->in.gradient, v->g, from),
+                             .gradient_dtype = v->in.gradient,
+                             .parameters = v->copy ? array_at(v->in.copy, v->copy, from) : NULL,
+                             .parameters_dtype = v->in.copy};
+}
+
+static void copy_is_stored(const vectors_of *v)
+{
+    if (v->copy)
+        check_stored("copy", v->in.copy, v->copy, v->p, v->n);
+}
+
+static void vectors_close(const vectors_of *got, const vectors_of *want)
+{
+    check_close("p", got->p, want->p, want->n, 3e-7, 3e-7);
+    check_close("state 0", got->state0, want->state0, want->n, 1e-6, 1e-7);
+    check_close("state 1", got->state1, want->state1, want->n, 1e-6, 1e-7);
+    copy_is_stored(got);
+    copy_is_stored(want);
+}
+
+static void vectors_same(const vectors_of *got, const vectors_of *want)
+{
+    check_same_bits("p", got->p, want->p, want->n * 4);
+    check_same_bits("state 0", got->state0, want->state0, want->n * 4);
+    check_same_bits("state 1", got->state1, want->state1, want->n * 4);
+    copy_is_stored(got);
 }
 
 static void case_free(vectors_of *v)
@@ -104,7 +158,9 @@ static void case_free(vectors_of *v)
     floats_free(v->p);
     floats_free(v->state0);
     floats_free(v->state1);
-    floats_free(v->g);
+    floats_free(v->direction);
+    array_free(v->g);
+    array_free(v->copy);
 }
 
 static zr_update variant(int k) // every kind, and SGD's ways
@@ -123,33 +179,56 @@ static void update_run(zr_queue *queue, const zr_update *u, int64_t from, int64_
     if (u->kind == ZR_UPDATE_ADAGRAD)
         for (int64_t i = from; i < from + n; i++)
             v->state0[i] = fabsf(v->state0[i]);
-    bool buffer = u->kind != ZR_UPDATE_SGD || u->momentum != 0,
-         second = u->kind == ZR_UPDATE_ADAMW || u->kind == ZR_UPDATE_ADAM_L2;
-    queue->backend->optimizer->update(queue, u, n, v->p + from, buffer ? v->state0 + from : NULL,
-                                      second ? v->state1 + from : NULL, v->g + from);
+    zr_range_states at = states_at(v, from);
+    if (u->kind == ZR_UPDATE_SGD && u->momentum == 0)
+        at.state0 = NULL;
+    if (u->kind != ZR_UPDATE_ADAMW && u->kind != ZR_UPDATE_ADAM_L2)
+        at.state1 = NULL;
+    queue->backend->optimizer->update(queue, u, n, &at);
 }
 
-static void update_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+// Where a gradient is stored changes nothing but what can be stored.
+static void ref_reads_every_type(void **state)
+{
+    zr_queue *ref = check_queue("ref", NULL, 1);
+    for (int k = 0; k < 9; k++)
+        for (int t = 1; t < ZR_COUNT(precisions); t++) {
+            zr_update u = variant(k);
+            vectors_of got = case_new(precisions[t], 300), want = case_new(precisions[0], 300);
+            floats_free(want.g);
+            want.g = array_floats(precisions[t].gradient, got.g, 300);
+            update_run(ref, &u, 0, 300, &got);
+            update_run(ref, &u, 0, 300, &want);
+            vectors_same(&got, &want);
+            case_free(&got);
+            case_free(&want);
+        }
+    check_queue_close(ref);
+}
+
+static void update_body_of(precision in, zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     for (int k = 0; k < 9; k++)
         for (int c = 0; c < ZR_COUNT(counts); c++) {
             int64_t n = counts[c], cut = n / 3;
             zr_update u = variant(k);
-            vectors_of got = case_new(n), want = case_new(n), pieces = case_new(n);
+            vectors_of got = case_new(in, n), want = case_new(in, n), pieces = case_new(in, n);
             update_run(queue, &u, 0, n, &got);
             update_run(ref, &u, 0, n, &want);
             update_run(single, &u, 0, cut, &pieces);
             update_run(single, &u, cut, n - cut, &pieces);
-            check_close("p", got.p, want.p, n, 3e-7, 3e-7);
-            check_close("state 0", got.state0, want.state0, n, 1e-6, 1e-7);
-            check_close("state 1", got.state1, want.state1, n, 1e-6, 1e-7);
-            check_same_bits("p in pieces", got.p, pieces.p, n * 4);
-            check_same_bits("state 0 in pieces", got.state0, pieces.state0, n * 4);
-            check_same_bits("state 1 in pieces", got.state1, pieces.state1, n * 4);
+            vectors_close(&got, &want);
+            vectors_same(&pieces, &got);
             case_free(&got);
             case_free(&want);
             case_free(&pieces);
         }
+}
+
+static void update_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int t = 0; t < ZR_COUNT(precisions); t++)
+        update_body_of(precisions[t], queue, single, ref);
 }
 
 static void cpu_update_agrees(void **state)
@@ -157,25 +236,38 @@ static void cpu_update_agrees(void **state)
     check_each_cpu(update_body);
 }
 
-// A step from zero states, a gradient of zero, of 1e30 (its square is not finite), and one that is not a number.
-static void update_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
+// A step from zero states, gradients of zero, of 1e30 (its square is not finite, and fp16 holds infinity), of the least number
+// that fp16 holds, and one that is not a number.
+static void update_extremes_of(precision in, zr_queue *queue, zr_queue *ref)
 {
     for (int k = 0; k < 9; k++) {
         zr_update u = variant(k);
-        float p[2][20], s0[2][20] = {{0}}, s1[2][20] = {{0}}, g[20] = {0};
-        g[3] = 1e30f;
-        g[5] = NAN;
-        g[7] = 1e-30f;
+        const float g[20] = {[3] = 1e30f, [5] = NAN, [7] = 1e-30f, [9] = 6e-8f, [11] = -65520, [13] = -0.0f};
         zr_queue *queues[] = {queue, ref};
+        vectors_of v[2];
         for (int q = 0; q < 2; q++) {
-            for (int i = 0; i < 20; i++)
-                p[q][i] = 1;
-            queues[q]->backend->optimizer->update(queues[q], &u, 20, p[q], s0[q], s1[q], g);
+            v[q] = case_new(in, 20);
+            array_free(v[q].g);
+            v[q].g = array_of(in.gradient, g, 20);
+            for (int i = 0; i < 20; i++) {
+                v[q].p[i] = 1;
+                v[q].state0[i] = v[q].state1[i] = 0;
+            }
+            update_run(queues[q], &u, 0, 20, &v[q]);
         }
-        check_close("p", p[0], p[1], 20, 1e-6, 1e-7);
-        check_close("state 0", s0[0], s0[1], 20, 1e-6, 1e-38);
-        assert_true(isnan(p[0][5]));
+        check_close("p", v[0].p, v[1].p, 20, 1e-6, 1e-7);
+        check_close("state 0", v[0].state0, v[1].state0, 20, 1e-6, 1e-38);
+        copy_is_stored(&v[0]);
+        assert_true(isnan(v[0].p[5]));
+        case_free(&v[0]);
+        case_free(&v[1]);
     }
+}
+
+static void update_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int t = 0; t < ZR_COUNT(precisions); t++)
+        update_extremes_of(precisions[t], queue, ref);
 }
 
 static void cpu_update_extremes(void **state)
@@ -183,32 +275,77 @@ static void cpu_update_extremes(void **state)
     check_each_cpu(update_extremes);
 }
 
-static void squares_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+// Masters at the edges of both 16-bit types, subtracted nothing from.
+static void copy_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
-    enum { PARTS = 60 };
+    static const float edges[] = {
+        65504,       65519, 65520,    -1e6f,         6e-8f,    2e-8f,     3.1e-5f,     1.0009766f,  -0.0f, 1e-45f,
+        1e-38f,      2049,  3.39e38f, 3.4028235e38f, INFINITY, -INFINITY, 1.00390625f, 1.01171875f, 1.0f,  NAN,
+    };
+    for (int t = 0; t < ZR_COUNT(precisions); t++) {
+        vectors_of v = case_new(precisions[t], ZR_COUNT(edges));
+        for (int i = 0; i < ZR_COUNT(edges); i++) {
+            v.p[i] = edges[i];
+            v.direction[i] = 0;
+        }
+        zr_range_states at = states_at(&v, 0);
+        queue->backend->optimizer->subtract_scaled(queue, v.n, 0.5f, &at);
+        check_close("p", v.p, edges, v.n, 0, 0);
+        copy_is_stored(&v);
+        case_free(&v);
+    }
+}
+
+static void copies_hold_extremes(void **state)
+{
+    check_each_cpu(copy_extremes);
+}
+
+// ---- sums of squares ----
+
+enum { PARTS = 60 };
+
+static void squares_body_of(zero_dtype dtype, zr_queue *queue, zr_queue *ref)
+{
     int64_t first[PARTS], at = 0;
     int32_t count[PARTS];
     for (int k = 0; k < PARTS; k++) {
-        count[k] = k < 30 ? k : k == 59 ? 2048 : 61 * (k - 28);
+        int size = k % 3 == 0 ? PARTS - 1 - k : k; // neighbours of every kind: longer, shorter, less than a vector
+        count[k] = size < 30 ? size : size == 59 ? 2048 : 61 * (size - 28);
         first[k] = at;
         at += ZR_ROUND_UP(count[k], 64);
     }
-    float *g = floats_random(at, 1, 1e15f);
+    void *g = array_random(dtype, at, 1, dtype == ZERO_F16 ? 6e4f : 1e15f);
+    float *values = array_floats(dtype, g, at);
     double got[PARTS], want[PARTS];
-    queue->backend->optimizer->square_sums(queue, g, PARTS, first, count, got);
-    ref->backend->optimizer->square_sums(ref, g, PARTS, first, count, want);
+    queue->backend->optimizer->square_sums(queue, dtype, g, PARTS, first, count, got);
+    ref->backend->optimizer->square_sums(ref, dtype, g, PARTS, first, count, want);
     check_same_bits("sums of squares", got, want, sizeof(got));
+    queue->backend->optimizer->square_sums(queue, dtype, g, PARTS - 1, first + 1, count + 1, want); // in other pairs
+    check_same_bits("sums of squares", want, got + 1, sizeof(*got) * (PARTS - 1));
     for (int k = 0; k < PARTS; k++) {
         long double sum = 0;
         for (int32_t i = 0; i < count[k]; i++)
-            sum += (long double)g[first[k] + i] * g[first[k] + i];
+            sum += (long double)values[first[k] + i] * values[first[k] + i];
         assert_true(fabsl(sum - got[k]) <= 1e-14L * sum);
     }
-    g[first[40] + 9] = NAN;
-    queue->backend->optimizer->square_sums(queue, g, PARTS, first, count, got);
-    for (int k = 0; k < PARTS; k++)
+    values[first[40] + 9] = NAN;
+    values[first[41] + 8] = INFINITY;
+    array_free(g);
+    g = array_of(dtype, values, at);
+    queue->backend->optimizer->square_sums(queue, dtype, g, PARTS, first, count, got);
+    for (int k = 0; k < PARTS; k++) {
         assert_int_equal(isnan(got[k]), k == 40);
-    floats_free(g);
+        assert_int_equal(isinf(got[k]), k == 41);
+    }
+    floats_free(values);
+    array_free(g);
+}
+
+static void squares_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int t = 0; t < STORAGE_TYPES; t++)
+        squares_body_of(storage_types[t], queue, ref);
 }
 
 static void square_sums_agree(void **state)
@@ -216,36 +353,49 @@ static void square_sums_agree(void **state)
     check_each_cpu(squares_body);
 }
 
-static void lamb_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+// ---- LAMB ----
+
+static void lamb_body_of(precision in, zr_queue *queue, zr_queue *ref)
 {
     for (int c = 0; c < ZR_COUNT(counts); c++) {
         int64_t n = counts[c];
         zr_update u = variant(0);
-        vectors_of got = case_new(n), want = case_new(n);
-        float *direction = floats_new(n), *direction_want = floats_new(n);
-        queue->backend->optimizer->lamb_direction(queue, &u, n, got.p, got.state0, got.state1, got.g, direction);
-        ref->backend->optimizer->lamb_direction(ref, &u, n, want.p, want.state0, want.state1, want.g, direction_want);
+        vectors_of got = case_new(in, n), want = case_new(in, n), untouched = case_new(in, n);
+        zr_range_states got_at = states_at(&got, 0), want_at = states_at(&want, 0);
+        queue->backend->optimizer->lamb_direction(queue, &u, n, &got_at);
+        ref->backend->optimizer->lamb_direction(ref, &u, n, &want_at);
         for (int64_t i = 0; i < n; i++) {
             float plain = want.state0[i] / (sqrtf(want.state1[i]) + 1e-8f) + 0.1f * want.p[i];
-            check_close("u of ref", direction_want + i, &plain, 1, 1e-6, 1e-7);
+            check_close("direction of ref", want.direction + i, &plain, 1, 1e-6, 1e-7);
         }
-        check_close("u", direction, direction_want, n, 1e-6, 1e-6);
+        check_close("direction", got.direction, want.direction, n, 1e-6, 1e-6);
         check_close("m", got.state0, want.state0, n, 1e-6, 1e-7);
         check_close("v", got.state1, want.state1, n, 1e-6, 1e-7);
-        queue->backend->optimizer->subtract_scaled(queue, n, 0.5f, direction_want, got.p);
-        ref->backend->optimizer->subtract_scaled(ref, n, 0.5f, direction_want, want.p);
+        check_same_bits("p before", got.p, untouched.p, n * 4);
+        if (got.copy)
+            check_same_array("copy before", in.copy, got.copy, untouched.copy, n);
+        got_at.direction = want.direction;
+        got_at.state0 = got_at.state1 = want_at.state0 = want_at.state1 = NULL;
+        got_at.gradient = want_at.gradient = NULL;
+        queue->backend->optimizer->subtract_scaled(queue, n, 0.5f, &got_at);
+        ref->backend->optimizer->subtract_scaled(ref, n, 0.5f, &want_at);
+        for (int64_t i = 0; i < n; i++) {
+            float plain = untouched.p[i] - 0.5f * want.direction[i];
+            check_close("p of ref", want.p + i, &plain, 1, 2e-7, 1e-7);
+        }
         check_close("p", got.p, want.p, n, 2e-7, 1e-7);
-        queue->backend->optimizer->scale(queue, n, 3, got.p);
-        for (int64_t i = 0; i < n; i++)
-            assert_true(fabsf(got.p[i] - 3 * want.p[i]) <= 1e-6f * fabsf(got.p[i]) + 3e-7f);
-        ref->backend->optimizer->scale(ref, n, 0.5f, direction);
-        queue->backend->optimizer->scale(queue, n, 0.5f, direction_want);
-        check_close("scaled u", direction, direction_want, n, 1e-6, 1e-6);
-        floats_free(direction);
-        floats_free(direction_want);
+        copy_is_stored(&got);
+        copy_is_stored(&want);
         case_free(&got);
         case_free(&want);
+        case_free(&untouched);
     }
+}
+
+static void lamb_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int t = 0; t < ZR_COUNT(precisions); t++)
+        lamb_body_of(precisions[t], queue, ref);
 }
 
 static void lamb_agrees(void **state)
@@ -256,8 +406,10 @@ static void lamb_agrees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_meet_vectors),    cmocka_unit_test(lion_is_right),     cmocka_unit_test(cpu_update_agrees),
-        cmocka_unit_test(cpu_update_extremes), cmocka_unit_test(square_sums_agree), cmocka_unit_test(lamb_agrees),
+        cmocka_unit_test(all_meet_vectors),     cmocka_unit_test(lion_is_right),
+        cmocka_unit_test(ref_reads_every_type), cmocka_unit_test(cpu_update_agrees),
+        cmocka_unit_test(cpu_update_extremes),  cmocka_unit_test(copies_hold_extremes),
+        cmocka_unit_test(square_sums_agree),    cmocka_unit_test(lamb_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,6 +116,14 @@ static void test_integers(void **state)
     zr_config_destroy(config);
 }
 
+// "max" is 2^63-1, which a row with a limit does not take.
+static void test_max(void **state)
+{
+    for (int i = 0; i < zr_key_count(); i++)
+        if (zr_key_at(i)->type == ZR_KEY_INT && zr_key_at(i)->most != 0)
+            expect_refused(zr_key_at(i)->path, "\"max\"", "found \"max\", expected an integer from 0 to");
+}
+
 static void test_enums(void **state)
 {
     expect_refused("zero_optimization.offload_param.device", "\"disk\"",
@@ -275,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_every_wrong_type_of_every_row),
         cmocka_unit_test(test_every_range),
         cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_max),
         cmocka_unit_test(test_enums),
         cmocka_unit_test(test_positions_and_names),
         cmocka_unit_test(test_repetitions),

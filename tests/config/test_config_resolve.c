@@ -60,7 +60,7 @@ static void test_harmless_values_of_refused_rows(void **state)
         "\"wandb\": {\"enabled\": false}, \"pipeline\": {\"stages\": \"auto\"}, \"data_types\": "
         "{\"grad_accum_dtype\": \"fp32\"}, \"comet\": \"auto\", \"torch_autocast\": null}",
         &log));
-    assert_contains(log.lines, "bf16.enabled auto: false (training in half precision is not built yet)");
+    assert_contains(log.lines, "bf16.enabled auto: false");
     assert_contains(log.lines, "comet auto: off");
 }
 
@@ -360,12 +360,20 @@ static const char quoted[] = "{ \"train_batch_size\": 64, \"gradient_accumulatio
 
 static void test_the_file_of_the_documents(void **state)
 {
-    zero_error error;
-    zr_config *config = parsed(quoted, &error);
-    assert_non_null(config);
+    recorder log;
+    zr_config *config = with_defaults(quoted, &facts, &log);
+    assert_int_equal(config->dtype, ZERO_F16);
+    assert_int_equal(config->loss_scale.kind, ZR_SCALE_DYNAMIC);
+    assert_true(config->loss_scale.initial == 65536);
+    assert_int_equal(config->stage, 2);
+    assert_int_equal(config->micro_batch, 8);
+    assert_int_equal(config->accumulation, 2);
+    assert_int_equal(config->reduce_bucket, 500000000);
+    assert_int_equal(config->steps_per_print, 2000);
+    assert_false(config->wall_clock_breakdown);
+    assert_lacks(log.lines, "fp16.");
+    assert_lacks(log.lines, "wall_clock");
     zr_config_destroy(config);
-    must_fail(quoted, ZERO_ERR_UNSUPPORTED,
-              "ds.json:2:24: fp16.enabled true is refused: training in half precision is not built yet");
 }
 
 static void test_the_file_of_the_documents_in_fp32(void **state)
@@ -375,12 +383,9 @@ static void test_the_file_of_the_documents_in_fp32(void **state)
     recorder log;
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - quoted), quoted, "false", at + 4);
     zr_config *config = with_defaults(text, &facts, &log);
-    assert_int_equal(config->stage, 2);
-    assert_int_equal(config->micro_batch, 8);
-    assert_int_equal(config->accumulation, 2);
-    assert_int_equal(config->reduce_bucket, 500000000);
-    assert_int_equal(config->steps_per_print, 2000);
-    assert_contains(log.lines, "fp16.loss_scale, fp16.initial_scale_power: training is in fp32");
+    assert_int_equal(config->dtype, ZERO_F32);
+    assert_int_equal(config->loss_scale.kind, ZR_SCALE_NONE);
+    assert_contains(log.lines, "fp16.loss_scale, fp16.initial_scale_power: fp16.enabled is false");
     zr_config_destroy(config);
 }
 

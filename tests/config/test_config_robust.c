@@ -11,7 +11,8 @@ static const char whole[] =
     "\"max_live_parameters\": 1e9},\n"
     " \"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-3, \"betas\": [0.9, 0.95], \"eps\": 1e-8}},\n"
     " \"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"total_num_steps\": 100, \"warmup_max_lr\": null}},\n"
-    " /* two */ \"aio\": {\"block_size\": 1}, \"compile\": {\"a\": [1, {\"b\": null}]}, \"bfloat16\": {\"enabled\": "
+    " /* two */ \"aio\": {\"block_size\": 1}, \"compile\": {\"a\": [1, {\"b\": null}]}, \"comms_logger\": {\"enabled\": true, "
+    "\"prof_ops\": [\"send\"]}, \"flops_profiler\": {\"enabled\": true, \"output_file\": \"f\"}, \"bfloat16\": {\"enabled\": "
     "false}, }";
 
 static const zr_config_facts facts = {FACTS, .total_steps = 100, .hidden = 8, .lr = 1e-3};
@@ -23,6 +24,8 @@ static zero_status run_through(const char *text, size_t length, zero_error *erro
     zr_buffer out = {0};
     ZERO_TRY(zr_config_parse(text, length, "ds.json", &config, error));
     zero_status status = zr_config_override(config, "zero_optimization.stage", "3", "--stage", false, NULL, error);
+    if (status == ZERO_OK)
+        status = zr_config_override(config, "libzero.dtype", "fp16", "--dtype", false, NULL, error);
     if (status == ZERO_OK)
         status = zr_config_defaults_apply(config, &facts, NULL, error);
     if (status == ZERO_OK)

@@ -1,7 +1,7 @@
 // The resolved configuration, written, read and resolved again, is the same configuration.
 #include "config_support.h"
 
-static const zr_config_facts facts = {FACTS, .total_steps = 200, .hidden = 32, .lr = 3e-4};
+static const zr_config_facts facts = {FACTS, .total_steps = 200, .hidden = 32, .lr = 3e-4, .auto_dtype = ZERO_BF16};
 
 static char *written(const zr_config *config)
 {
@@ -26,6 +26,18 @@ static void assert_same_fields(const zr_config *a, const zr_config *b)
     assert_true(a->optimizer.lr == b->optimizer.lr && a->optimizer.weight_decay == b->optimizer.weight_decay);
     assert_true(a->optimizer.beta1 == b->optimizer.beta1 && a->optimizer.beta2 == b->optimizer.beta2);
     assert_true(a->optimizer.eps == b->optimizer.eps && a->optimizer.momentum == b->optimizer.momentum);
+    assert_int_equal(a->dtype, b->dtype);
+    assert_int_equal(a->wire_given, b->wire_given);
+    assert_int_equal(a->accumulator_given, b->accumulator_given);
+    assert_true(a->wire_dtype == b->wire_dtype && a->accumulator_dtype == b->accumulator_dtype);
+    assert_int_equal(a->loss_scale.kind, b->loss_scale.kind);
+    assert_true(a->loss_scale.initial == b->loss_scale.initial && a->loss_scale.min_scale == b->loss_scale.min_scale);
+    assert_true(a->loss_scale.window == b->loss_scale.window && a->loss_scale.hysteresis == b->loss_scale.hysteresis);
+    assert_int_equal(a->wall_clock_breakdown, b->wall_clock_breakdown);
+    assert_int_equal(a->memory_breakdown, b->memory_breakdown);
+    assert_int_equal(a->flops_profiler.enabled, b->flops_profiler.enabled);
+    assert_int_equal(a->flops_profiler.step, b->flops_profiler.step);
+    assert_int_equal(a->comms_logger.ops, b->comms_logger.ops);
     for (int64_t n = 0; n < 300; n += 7)
         assert_true(zr_schedule_lr(&a->schedule, n) == zr_schedule_lr(&b->schedule, n));
 }
@@ -75,6 +87,39 @@ static void test_round_trips(void **state)
                "9007199254740993}}");
 }
 
+static void test_precision_comes_back(void **state)
+{
+    round_trip("{\"fp16\": {\"enabled\": true, \"initial_scale_power\": 9, \"min_loss_scale\": 0.25}}");
+    round_trip("{\"fp16\": {\"enabled\": true, \"loss_scale\": 1.5, \"hysteresis\": 3}}");
+    round_trip("{\"fp16\": {\"enabled\": \"auto\", \"loss_scale\": \"auto\"}, \"bfloat16\": {\"enabled\": \"auto\"}}");
+    round_trip("{\"libzero\": {\"dtype\": \"bf16\"}, \"communication_data_type\": \"FP32\"}");
+    round_trip("{\"libzero\": {\"dtype\": \"auto\"}, \"data_types\": {\"grad_accum_dtype\": \"bf16\", "
+               "\"param_dtype\": \"bf16\"}}");
+    round_trip("{\"flops_profiler\": {\"enabled\": true, \"profile_step\": 3, \"output_file\": \"a b\"}, "
+               "\"comms_logger\": {\"enabled\": true, \"prof_all\": false, \"prof_ops\": [\"recv\"]}, "
+               "\"wall_clock_breakdown\": true, \"memory_breakdown\": true}");
+}
+
+// The words of the resolved file are DeepSpeed's; another --dtype may still be given over it.
+static void test_the_flag_of_precision_is_written(void **state)
+{
+    zero_error error;
+    zr_config *config = parsed("{\"fp16\": {\"enabled\": true}}", &error);
+    assert_int_equal(zr_config_override(config, "libzero.dtype", "bf16", "--dtype", false, NULL, &error), ZERO_OK);
+    assert_int_equal(zr_config_resolve(config, &facts, NULL, &error), ZERO_OK);
+    char *out = written(config);
+    assert_contains(out, "\"dtype\": null");
+    zr_config *second = parsed(out, &error);
+    assert_true(json_is_true(zr_config_setting(second, "bf16.enabled")->value));
+    assert_true(json_is_false(zr_config_setting(second, "fp16.enabled")->value));
+    assert_int_equal(zr_config_override(second, "libzero.dtype", "fp16", "--dtype", false, NULL, &error), ZERO_OK);
+    assert_int_equal(zr_config_resolve(second, &facts, NULL, &error), ZERO_OK);
+    assert_int_equal(second->dtype, ZERO_F16);
+    zr_free(out);
+    zr_config_destroy(second);
+    zr_config_destroy(config);
+}
+
 static void test_flags_are_written(void **state)
 {
     zero_error error;
@@ -93,6 +138,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_precision_comes_back),
+        cmocka_unit_test(test_the_flag_of_precision_is_written),
         cmocka_unit_test(test_flags_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

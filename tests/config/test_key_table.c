@@ -22,6 +22,11 @@ static void test_rows_say_why(void **state)
             assert_non_null(key->reason);
         assert_int_equal(key->treatment == ZR_KEY_RENAMED, key->becomes != NULL);
         assert_int_equal(key->type == ZR_KEY_ENUM, key->choices != NULL);
+        if (key->needs) { // settled before this row, and by itself
+            assert_in_range(zr_key_find(key->needs), 0, i - 1);
+            const zr_key *needed = zr_key_at(zr_key_find(key->needs));
+            assert_true(needed->type == ZR_KEY_BOOL && !needed->needs && key->treatment == ZR_KEY_HONOURED);
+        }
         if (key->becomes)
             assert_true(zr_key_find(key->becomes) >= 0 || zr_key_is_section(key->becomes));
     }
@@ -64,6 +69,15 @@ static void test_defaults_are_deepspeeds(void **state)
         {"fp16.initial_scale_power", "16"},
         {"fp16.loss_scale_window", "1000"},
         {"fp16.hysteresis", "2"},
+        {"fp16.loss_scale", "0.0"},
+        {"fp16.min_loss_scale", "1.0"},
+        {"fp16.consecutive_hysteresis", "false"},
+        {"flops_profiler.profile_step", "1"},
+        {"flops_profiler.detailed", "true"},
+        {"comms_logger.prof_all", "true"},
+        {"comms_logger.prof_ops", "[]"},
+        {"data_types.grad_accum_dtype", "null"},
+        {"communication_data_type", "null"},
         {"scheduler.params.warmup_num_steps", "1000"},
         {"scheduler.params.warmup_type", "\"log\""},
         {"scheduler.params.cycle_first_step_size", "2000"},

@@ -15,6 +15,7 @@ typedef struct harness_case {
     float dropout;
     const char *optimizer; // "AdamW", "LAMB", ...; NULL: AdamW
     const char *backend;   // NULL: ref
+    const char *precision; // a piece of the configuration: "\"bf16\": {\"enabled\": true}"; NULL: fp32
     int64_t bucket;        // reduce_bucket_size; 0: the default
     double clipping;
 } harness_case;

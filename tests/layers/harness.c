@@ -1,5 +1,6 @@
 // The harness: reserve, run, compare. See harness.h.
 #include "harness.h"
+#include "base/dtype.h"
 #include "base/random.h"
 #include <math.h>
 #include <setjmp.h>
@@ -32,7 +33,8 @@ static const void *parameter(const struct zr_accessor *self, const zero_context 
 {
     const harness *net = ((const harness_accessor *)self)->net;
     zero_piece_ref ref = zr_unit_piece(net->model, context->unit_index, piece);
-    return net->parameters + net->offset[ref.unit][ref.piece][tensor];
+    int64_t first = net->offset[ref.unit][ref.piece][tensor];
+    return net->shape.dtype == ZERO_F32 ? (const void *)(net->parameters + first) : net->narrow + first;
 }
 
 static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor, int *add)
@@ -54,7 +56,8 @@ static void parameters_reserve(harness *net)
             }
     net->parameters = aligned_alloc(64, sizeof(float) * (size_t)net->parameter_count);
     net->gradients = aligned_alloc(64, sizeof(float) * (size_t)net->parameter_count);
-    assert_true(net->parameters && net->gradients);
+    net->narrow = aligned_alloc(64, sizeof(uint16_t) * (size_t)ZR_ROUND_UP(net->parameter_count, 32));
+    assert_true(net->parameters && net->gradients && net->narrow);
 }
 
 static void parameters_set(harness *net)
@@ -75,15 +78,16 @@ static size_t scratch_of(harness *net, const zero_unit_sizes *sizes)
     size_t most = 0;
     for (int i = 0; i < sizes->product_count; i++) {
         const zero_product_shape *shape = &sizes->products[i];
-        for (int variant = 0; variant < 4; variant++) {
-            const zr_product product = {.dtype = ZERO_F32,
+        for (int variant = 0; variant < 12; variant++) {
+            const zr_product product = {.dtype = net->shape.dtype,
+                                        .out = variant & 1 ? ZERO_F32 : net->shape.dtype,
                                         .m = shape->m,
                                         .n = shape->n,
                                         .k = shape->k,
                                         .trans_a = shape->trans_a,
                                         .trans_b = shape->trans_b,
-                                        .add = variant & 1,
-                                        .epilogue = variant & 2 ? ZR_EPILOGUE_BIAS : ZR_EPILOGUE_NONE};
+                                        .gelu_a = variant & 2,
+                                        .epilogue = (zr_epilogue)(variant / 4)};
             most = ZR_MAX(most, net->queue->backend->product->scratch(net->queue, &product));
         }
     }
@@ -102,8 +106,7 @@ static void buffers_reserve(harness *net)
         buffer_reserve(&net->saved[u], sizes->saved_bytes);
         net->boundary[u + 1] = sizes->out;
         for (int i = 0; i < sizes->out.count; i++) { // GPT-2 has one
-            int64_t *shape = sizes->out.at[i].shape;
-            stream = sizeof(float) * (size_t)(shape[0] * shape[1] * shape[2]);
+            stream = zr_tensor_bytes(&sizes->out.at[i]);
             buffer_reserve(&net->stream[u + 1], stream);
             net->boundary[u + 1].at[i].data = net->stream[u + 1].data;
         }
@@ -161,6 +164,7 @@ void harness_destroy(harness *net)
     buffer_release(&net->d_out);
     buffer_release(&net->d_in);
     free(net->parameters);
+    free(net->narrow);
     free(net->gradients);
     free(net->tokens);
     free(net->targets);
@@ -217,6 +221,8 @@ static void must(harness *net, zero_status status)
 
 double harness_forward(harness *net, bool training)
 {
+    if (net->shape.dtype != ZERO_F32)
+        zr_narrow(net->shape.dtype, net->parameters, net->parameter_count, net->narrow);
     for (int u = 0; u < net->model->unit_count; u++) {
         zero_context context;
         harness_context(net, u, training, &context);

@@ -24,6 +24,7 @@ struct harness {
     zero_shape shape;
     int64_t parameter_count;
     float *parameters, *gradients;        // (parameter_count), tensors one after another, each 64-byte aligned
+    uint16_t *narrow;                     // (parameter_count) what units read where shape.dtype has 16 bits: rounded by each forward
     int64_t offset[HARNESS_MAX_UNITS][ZERO_MAX_PIECES][ZR_BLOCK_TENSORS];
     bool written[HARNESS_MAX_UNITS][ZERO_MAX_PIECES][ZR_BLOCK_TENSORS]; // gradient has a contribution
     int32_t *tokens, *targets;            // (batch, seq)

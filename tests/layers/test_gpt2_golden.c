@@ -86,13 +86,18 @@ static void compare(harness *net, const char *name, float *parameter, float *gra
                  net->queue->backend->path(), error);
 }
 
-static void golden_network(harness *net, const zr_backend *backend)
+static void golden_network_in(harness *net, const zr_backend *backend, zero_dtype dtype)
 {
     const zero_gpt2_config config = harness_tiny();
-    harness_create(net, &config, backend, (zero_shape){.batch = 2, .seq = 7, .threads = 2});
+    harness_create(net, &config, backend, (zero_shape){.batch = 2, .seq = 7, .threads = 2, .dtype = dtype});
     each_tensor(net, load);
     record_copy("tokens", net->tokens, 14);
     record_copy("targets", net->targets, 14);
+}
+
+static void golden_network(harness *net, const zr_backend *backend)
+{
+    golden_network_in(net, backend, ZERO_F32);
 }
 
 static void assert_loss(double loss)
@@ -124,6 +129,47 @@ static void loss_and_gradients(void **state)
         run++;
     }
     assert_true(run > 0);
+}
+
+typedef struct distance { double ours, autocast, size; const char *kind; } distance; // sums of squares over all gradients
+
+static distance measured;
+
+static void measure(harness *net, const char *name, float *parameter, float *gradient, int64_t elements)
+{
+    char key[64];
+    float exact[4096], autocast[4096];
+    assert_true(elements <= ZR_COUNT(exact));
+    snprintf(key, sizeof(key), "grad.%s", name);
+    record_copy(key, exact, elements);
+    snprintf(key, sizeof(key), "%s.grad.%s", measured.kind, name);
+    record_copy(key, autocast, elements);
+    for (int64_t i = 0; i < elements; i++) {
+        measured.ours += ((double)gradient[i] - exact[i]) * ((double)gradient[i] - exact[i]);
+        measured.autocast += ((double)autocast[i] - exact[i]) * ((double)autocast[i] - exact[i]);
+        measured.size += (double)exact[i] * exact[i];
+    }
+}
+
+// Mixed precision errs as PyTorch's autocast does, which keeps weights and the residual stream in fp32: by no more than its
+// error and a fifth, over all gradients together.
+static void mixed_precision_errs_like_autocast(void **state)
+{
+    static const struct { zero_dtype dtype; const char *kind; } kinds[] = {{ZERO_BF16, "bf16"}, {ZERO_F16, "fp16"}};
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
+        for (int k = 0; k < ZR_COUNT(kinds) && harness_offered(*backend); k++) {
+            harness net;
+            golden_network_in(&net, *backend, kinds[k].dtype);
+            measured = (distance){.kind = kinds[k].kind};
+            harness_forward(&net, true);
+            harness_backward(&net, true);
+            each_tensor(&net, measure);
+            double ours = sqrt(measured.ours / measured.size), autocast = sqrt(measured.autocast / measured.size);
+            printf("%s on %s %s: relative error of the gradient %.3g, autocast %.3g\n", kinds[k].kind, (*backend)->name, (*backend)->path(), ours, autocast);
+            if (!(ours <= 1.2 * autocast))
+                fail_msg("%s on %s %s: relative error of the gradient %.3g, autocast %.3g", kinds[k].kind, (*backend)->name, (*backend)->path(), ours, autocast);
+            harness_destroy(&net);
+        }
 }
 
 static void decode_sequence(harness *net, const int32_t *tokens, int64_t length, float *logits)
@@ -196,7 +242,7 @@ static void forward_and_decode_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_and_gradients),
+        cmocka_unit_test(loss_and_gradients), cmocka_unit_test(mixed_precision_errs_like_autocast),
         cmocka_unit_test(decoded_logits),
         cmocka_unit_test(forward_and_decode_agree),
     };

@@ -308,7 +308,7 @@ static void decoding_stops_at_the_end(void **state)
     assert_int_equal(zr_gpt2_decode(&context, &cache, 0, out, NULL), ZERO_OK); // no logits wanted: the position counts
     assert_int_equal(cache.length, 3);
     for (int u = 0; u < net.model->unit_count; u++) {
-        assert_int_equal(zr_gpt2_decode_sizes(&net.model->units[u], 1, &sizes), ZERO_OK);
+        assert_int_equal(zr_gpt2_decode_sizes(&net.model->units[u], ZERO_F32, 1, &sizes), ZERO_OK);
         assert_true(sizes.workspace_bytes <= net.workspace.bytes);
         assert_int_equal(sizes.product_count, u == 0 ? 0 : u == 3 ? 1 : 4);
         assert_int_equal(sizes.saved_bytes, 0);

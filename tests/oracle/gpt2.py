@@ -3,10 +3,13 @@
 
     python3 tests/oracle/gpt2.py tests/layers/gpt2_golden.bin
 
+"bf16.grad.NAME" and "fp16.grad.NAME" are what torch.autocast makes of the same: how far mixed precision is from the truth.
+
 The arithmetic is done in double precision on weights that single precision represents, so that the file is an oracle for
 any single-precision implementation. Biases and norms are random too: with zeros and ones their paths would go untested.
 Format: records, each one line "f32|i32 NAME DIMENSIONS...\n" followed by the elements, little-endian.
 """
+import copy
 import sys
 
 import torch
@@ -19,6 +22,15 @@ def record(out, kind, name, tensor):
     dtype = {"f32": torch.float32, "i32": torch.int32}[kind]
     out.write(" ".join([kind, name, *map(str, tensor.shape)]).encode() + b"\n")
     out.write(tensor.detach().to(dtype).contiguous().numpy().astype("<f4" if kind == "f32" else "<i4").tobytes())
+
+
+def autocast_gradients(model, dtype, tokens, targets):
+    single = copy.deepcopy(model).float()
+    single.zero_grad()
+    with torch.autocast("cpu", dtype=dtype):
+        logits = single(tokens).logits
+    torch.nn.functional.cross_entropy(logits.float().reshape(-1, VOCAB), targets.reshape(-1), ignore_index=-100).backward()
+    return {name: parameter.grad for name, parameter in single.named_parameters()}
 
 
 def main(path):
@@ -37,6 +49,7 @@ def main(path):
     logits = model(tokens).logits
     loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1), ignore_index=-100)
     loss.backward()
+    mixed = {name: autocast_gradients(model, dtype, tokens, targets) for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16))}
     with open(path, "wb") as out:
         record(out, "i32", "tokens", tokens)
         record(out, "i32", "targets", targets)
@@ -46,6 +59,8 @@ def main(path):
             name = name.removeprefix("transformer.")
             record(out, "f32", name, parameter)
             record(out, "f32", "grad." + name, parameter.grad)
+            for kind, gradients in mixed.items():
+                record(out, "f32", f"{kind}.grad.{name}", gradients["transformer." + name])
     print(f"torch {torch.__version__}: loss {loss.item():.15g}")
 
 

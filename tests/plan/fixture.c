@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define ALL_DTYPES (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16)
+
 static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
 {
     bool last = unit->borrowed_count > 0;
@@ -16,8 +18,8 @@ static zero_status forward(zero_context *context, const zero_tensors *in, const 
 static zero_status backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in) { return ZERO_ERR_INTERNAL; }
 static zero_status both(zero_context *context, const zero_tensors *in, const zero_tensors *d_in) { return ZERO_ERR_INTERNAL; }
 
-static const zero_unit_ops inner = {.kind = "inner", .sizes = sizes, .forward = forward, .backward = backward};
-static const zero_unit_ops last = {.kind = "last", .sizes = sizes, .forward = forward, .backward = backward, .forward_backward = both};
+static const zero_unit_ops inner = {.kind = "inner", .dtypes = ALL_DTYPES, .sizes = sizes, .forward = forward, .backward = backward};
+static const zero_unit_ops last = {.kind = "last", .dtypes = ALL_DTYPES, .sizes = sizes, .forward = forward, .backward = backward, .forward_backward = both};
 
 static void add_unit(fixture *f, int u, const char *name, int tensors, int first_tensor, const zero_unit_ops *ops)
 {
@@ -53,7 +55,12 @@ void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width)
 
 zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulation, bool mapped)
 {
-    zr_settings settings = {.stage = stage, .accumulation = accumulation, .state_vectors = 2, .reduce_bucket = 500000000};
+    return fixture_plan_in(f, ZERO_F32, stage, ranks, accumulation, mapped);
+}
+
+zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks, int64_t accumulation, bool mapped)
+{
+    zr_settings settings = {.stage = stage, .precision = zr_precision_of(dtype, accumulation), .accumulation = accumulation, .state_vectors = 2, .reduce_bucket = 500000000};
     zr_machine machine = {.ranks = ranks, .threads = 1, .mapped = mapped};
     zero_shape shape = {.batch = 2, .seq = 8};
     zero_error error = {0};

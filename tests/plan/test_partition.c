@@ -18,17 +18,18 @@ static void for_all(check check)
         fixture_build(&f, blocks, 1000, 100);
         for (int stage = 0; stage < 4; stage++)
             for (int r = 0; r < ZR_COUNT(RANKS); r++)
-                for (int k = 1; k <= 3; k += 2) {
-                    zr_plan *plan = fixture_plan(&f, stage, RANKS[r], k, k == 1);
-                    check(plan);
-                    zr_plan_destroy(plan);
-                }
+                for (int k = 1; k <= 3; k += 2)
+                    for (zero_dtype dtype = ZERO_F32; dtype <= ZERO_F16; dtype++) {
+                        zr_plan *plan = fixture_plan_in(&f, dtype, stage, RANKS[r], k, k == 1);
+                        check(plan);
+                        zr_plan_destroy(plan);
+                    }
     }
 }
 
 static void check_shards(const zr_plan *plan)
 {
-    int64_t full = 0, shards = 0;
+    int64_t full = 0, shards = 0, size = (int64_t)zero_dtype_bytes(plan->settings.precision.parameters);
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         assert_int_equal(piece->shard % ZR_CHUNK, 0);
@@ -38,11 +39,32 @@ static void check_shards(const zr_plan *plan)
         assert_int_equal(piece->shard_first, shards);
         for (int t = 0; t < piece->tensor_count; t++)
             assert_int_equal(piece->tensors[t].first % ZR_TENSOR_ALIGN, 0);
-        full += piece->padded;
-        shards += piece->shard;
+        full += piece->padded * size;
+        shards += piece->shard * size;
     }
-    assert_int_equal(full, plan->full_elems);
-    assert_int_equal(shards * plan->ranks, plan->full_elems);
+    assert_int_equal(full, plan->full_bytes);
+    assert_int_equal(shards, plan->shard_bytes);
+    assert_int_equal(shards * plan->ranks, plan->full_bytes);
+}
+
+typedef struct held { int64_t first, end; bool now; } held; // bytes of one region, while unit u computes backward
+
+static held in_window(const zr_piece *piece, int u)
+{
+    int from = piece->open_first >= 0 ? piece->last_backward : piece->first_backward;
+    int64_t bytes = piece->padded * (int64_t)zero_dtype_bytes(piece->gradient_dtype);
+    return (held){piece->grad_first, piece->grad_first + bytes, from >= u && piece->reduced_after <= u};
+}
+
+static held in_open(const zr_piece *piece, int u)
+{
+    bool now = piece->open_first >= 0 && piece->first_backward >= u && piece->last_backward <= u;
+    return (held){piece->open_first, piece->open_first + piece->padded * 4, now};
+}
+
+static void check_apart(held a, held b)
+{
+    assert_true(!a.now || !b.now || a.first >= b.end || b.first >= a.end);
 }
 
 // Replays backward: no two live gradients overlap, each is reduced once and not before it is sealed, and the ceiling holds.
@@ -52,15 +74,14 @@ static void check_windows(const zr_plan *plan)
         int64_t waiting = 0;
         for (int p = 0; p < plan->piece_count; p++) {
             const zr_piece *a = &plan->pieces[p];
-            bool live = a->first_backward >= u && a->reduced_after <= u;
             assert_true(a->reduced_after <= a->last_backward && a->reduced_after >= 0);
-            assert_true(a->grad_first + a->padded <= plan->grad_elems);
+            assert_true((a->open_first >= 0) == (a->gradient_dtype != ZERO_F32));
+            assert_true(in_window(a, u).end <= plan->grad_bytes && (a->open_first < 0 || in_open(a, u).end <= plan->open_bytes));
             if (a->last_backward >= u && a->reduced_after < u)
                 waiting += a->padded;
-            for (int q = 0; q < p && live; q++) {
-                const zr_piece *b = &plan->pieces[q];
-                if (b->first_backward >= u && b->reduced_after <= u)
-                    assert_true(a->grad_first >= b->grad_first + b->padded || b->grad_first >= a->grad_first + a->padded);
+            for (int q = 0; q < p; q++) {
+                check_apart(in_window(a, u), in_window(&plan->pieces[q], u));
+                check_apart(in_open(a, u), in_open(&plan->pieces[q], u));
             }
         }
         assert_true(waiting <= plan->settings.reduce_bucket);
@@ -99,19 +120,56 @@ static void test_borrowed_piece(void **state)
     zr_plan_destroy(plan);
 }
 
-// Without padding and one chunk aside, bytes are the paper's: fp32 parameters, gradients and two moments.
+static void check_bytes(int64_t planned, double paper)
+{
+    assert_true((double)planned >= paper && (double)planned < paper * 1.001 + 1e6);
+}
+
+// Padding aside, bytes are the paper's: 4 + 4 + 8 in fp32, 2 + 2 + 12 in 16 bits.
 static void test_paper_bytes(void **state)
 {
     fixture f;
     fixture_build(&f, 4, 4096, 2048);
-    for (int stage = 0; stage < 4; stage++) {
-        zr_plan *plan = fixture_plan(&f, stage, 8, 1, true);
-        zr_state_bytes paper = zr_states_of_rank(&zr_state_fp32, (double)plan->parameters, stage, 8);
-        assert_true((double)plan->bytes[ZERO_MEM_parameters] >= paper.parameters && (double)plan->bytes[ZERO_MEM_parameters] < paper.parameters * 1.001 + 1e6);
-        assert_true((double)plan->bytes[ZERO_MEM_gradients] >= paper.gradients && (double)plan->bytes[ZERO_MEM_gradients] < paper.gradients * 1.001 + 1e6);
-        assert_true((double)plan->bytes[ZERO_MEM_optimizer] >= paper.optimizer && (double)plan->bytes[ZERO_MEM_optimizer] < paper.optimizer * 1.001 + 1e6);
-        zr_plan_destroy(plan);
-    }
+    for (int stage = 0; stage < 4; stage++)
+        for (zero_dtype dtype = ZERO_F32; dtype <= ZERO_F16; dtype++) {
+            zr_plan *plan = fixture_plan_in(&f, dtype, stage, 8, 1, true);
+            const zr_state_policy *policy = dtype == ZERO_F32 ? &zr_state_fp32 : &zr_state_mixed;
+            zr_state_bytes paper = zr_states_of_rank(policy, (double)plan->parameters, stage, 8);
+            check_bytes(plan->bytes[ZERO_MEM_parameters], paper.parameters);
+            check_bytes(plan->bytes[ZERO_MEM_gradients], paper.gradients);
+            check_bytes(plan->bytes[ZERO_MEM_optimizer], paper.optimizer);
+            zr_plan_destroy(plan);
+        }
+}
+
+// Several micro-batches meet in fp32; stage 0 gathers their sum, which is then wider than the window that it came through.
+static void test_accumulators(void **state)
+{
+    fixture f;
+    fixture_build(&f, 3, 1000, 100);
+    zr_plan *one = fixture_plan_in(&f, ZERO_BF16, 0, 2, 1, true), *many = fixture_plan_in(&f, ZERO_BF16, 0, 2, 4, true);
+    assert_int_equal(one->accumulator_bytes, 0);
+    assert_int_equal(one->whole_bytes, 0);
+    assert_int_equal(many->whole_bytes, 2 * many->grad_bytes);
+    assert_int_equal(many->accumulator_bytes * 2, many->whole_bytes);
+    assert_int_equal(one->segments[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather] * 2, many->segments[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather]);
+    zr_plan_destroy(one);
+    zr_plan_destroy(many);
+}
+
+// A unit that only knows fp32 is refused in 16 bits, by name.
+static void test_units_say_what_they_compute(void **state)
+{
+    fixture f;
+    zero_error error = {0};
+    zr_plan *plan = NULL;
+    zr_settings settings = {.precision = zr_precision_of(ZERO_F16, 1), .accumulation = 1, .reduce_bucket = 1};
+    fixture_build(&f, 1, 1000, 100);
+    zero_unit_ops ops = *f.units[1].ops;
+    ops.dtypes = 0;
+    f.units[1].ops = &ops;
+    assert_int_equal(zr_plan_create(&f.model, &(zero_shape){.batch = 1, .seq = 1}, &settings, &(zr_machine){.ranks = 1}, &plan, &error), ZERO_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "\"h.0\" in fp16"));
 }
 
 // Elements exchanged a step against contract 4, the pieces that are needed once (the head's own) aside.
@@ -120,16 +178,18 @@ static void test_volume(void **state)
     fixture f;
     fixture_build(&f, 5, 4096, 1024);
     for (int stage = 0; stage < 4; stage++)
-        for (int k = 1; k <= 3; k++) {
-            zr_plan *plan = fixture_plan(&f, stage, 4, k, false);
+        for (int run = 0; run < 5; run++) {
+            zero_dtype dtype = run < 3 ? ZERO_F32 : ZERO_BF16;
+            int k = run < 3 ? run + 1 : run == 3 ? 1 : stage == 0 ? 1 : 4;
+            zr_plan *plan = fixture_plan_in(&f, dtype, stage, 4, k, false);
             zr_volume volume = zr_volume_of_step(stage, k);
             const zr_traffic_plan *s = plan->segments;
             double gathered = 0, reduced = (double)k * (double)s[ZR_SEGMENT_MICRO_BATCH].bytes[ZERO_COMM_reduce_scatter];
             gathered += (double)k * (double)s[ZR_SEGMENT_MICRO_BATCH].bytes[ZERO_COMM_all_gather];
             gathered += (double)s[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather] + (double)s[ZR_SEGMENT_UPDATE].bytes[ZERO_COMM_all_gather];
-            double unit = 4.0 * (double)plan->full_elems * 3 / 4;
+            double size = dtype == ZERO_F32 ? 4 : 2, unit = size * (double)plan->elems * 3 / 4;
             assert_true(reduced == volume.reduce_scatter * unit);
-            double head = 4.0 * 3 / 4 * (double)plan->pieces[plan->piece_count - 1].padded;
+            double head = size * 3 / 4 * (double)plan->pieces[plan->piece_count - 1].padded;
             assert_true(gathered == volume.all_gather * unit - (stage == 3 ? k * head : 0));
             zr_plan_destroy(plan);
         }
@@ -212,7 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards), cmocka_unit_test(test_higher_stage_holds_less), cmocka_unit_test(test_windows), cmocka_unit_test(test_borrowed_piece),
-        cmocka_unit_test(test_paper_bytes), cmocka_unit_test(test_volume), cmocka_unit_test(test_mapped_moves_nothing),
+        cmocka_unit_test(test_paper_bytes), cmocka_unit_test(test_volume), cmocka_unit_test(test_accumulators), cmocka_unit_test(test_units_say_what_they_compute), cmocka_unit_test(test_mapped_moves_nothing),
         cmocka_unit_test(test_pure), cmocka_unit_test(test_limit), cmocka_unit_test(test_sizes_are_checked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

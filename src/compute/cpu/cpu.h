@@ -18,12 +18,14 @@ extern const zr_row_ops ZR_CPU_TABLE(zr_cpu_row_ops);
 extern const zr_attention_ops ZR_CPU_TABLE(zr_cpu_attention_ops);
 extern const zr_element_ops ZR_CPU_TABLE(zr_cpu_element_ops);
 extern const zr_optimizer_ops ZR_CPU_TABLE(zr_cpu_optimizer_ops);
-extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_blocked_ops); // where oneDNN is not built in
+extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_product_ops);
+extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_thin_ops); // of up to THIN_ROWS rows, for zr_cpu_product_ops
 #endif
 
-// oneDNN's products, and the caches behind queue->impl; where oneDNN is built in.
+// oneDNN's products, and the caches behind queue->impl; where oneDNN is built in. otherwise: for what oneDNN is not asked.
+// bf16: whether it is asked for ZERO_BF16.
 extern const zr_product_ops zr_cpu_dnnl_ops;
-zero_status zr_cpu_dnnl_open(zr_queue *queue, zero_error *error);
+zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, bool bf16, zero_error *error);
 void zr_cpu_dnnl_close(zr_queue *queue);
 
 // Tasks [first, last) of a job, on worker `worker` (0 .. threads-1).

@@ -1,4 +1,5 @@
 // The cpu backend put together for one instruction set.
+#include "base/cpu.h"
 #include "compute/cpu/cpu.h"
 
 #define TEXT_(name) #name
@@ -9,7 +10,24 @@ static const char *cpu_path(void)
     return TEXT(ZR_CPU_ISA);
 }
 
-#ifndef ZR_COMPUTE_ONEDNN
+// Where C's vectors lack the instructions that a product needs (bf16, tiles), oneDNN has them.
+#if defined(ZR_COMPUTE_ONEDNN) && defined(__AVX512F__)
+#define PRODUCT_OPS zr_cpu_dnnl_ops
+
+static zero_status cpu_open(zr_queue *queue, zero_error *error)
+{
+    zr_cpu_features features = zr_cpu_detect();
+    bool bf16 = features.avx512_bf16 || features.amx_bf16;
+    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), bf16, error);
+}
+
+static void cpu_close(zr_queue *queue)
+{
+    zr_cpu_dnnl_close(queue);
+}
+#else
+#define PRODUCT_OPS ZR_CPU_TABLE(zr_cpu_product_ops)
+
 static zero_status cpu_open(zr_queue *queue, zero_error *error)
 {
     queue->impl = NULL;
@@ -23,18 +41,12 @@ static void cpu_close(zr_queue *queue)
 
 const zr_backend ZR_CPU_TABLE(zr_cpu_backend) = {
     .name = "cpu",
+    .product = &PRODUCT_OPS,
     .rows = &ZR_CPU_TABLE(zr_cpu_row_ops),
     .attention = &ZR_CPU_TABLE(zr_cpu_attention_ops),
     .elements = &ZR_CPU_TABLE(zr_cpu_element_ops),
     .optimizer = &ZR_CPU_TABLE(zr_cpu_optimizer_ops),
     .path = cpu_path,
-#ifdef ZR_COMPUTE_ONEDNN
-    .product = &zr_cpu_dnnl_ops,
-    .open = zr_cpu_dnnl_open,
-    .close = zr_cpu_dnnl_close,
-#else
-    .product = &ZR_CPU_TABLE(zr_cpu_blocked_ops),
     .open = cpu_open,
     .close = cpu_close,
-#endif
 };

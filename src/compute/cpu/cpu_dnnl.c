@@ -1,6 +1,9 @@
 // Products through oneDNN: one matmul primitive for each shape, made at its first use and kept in queue->impl.
 // The only file that knows oneDNN's API; 2.x and 3.x create descriptors differently, and are told apart here.
 //
+// What oneDNN cannot do, or not with this processor's instructions, our own products do (cache.otherwise). GELU of A goes
+// through scratch and its slope is multiplied into D in place, both by the element kernels: a 16-bit D is rounded twice then.
+//
 // Invariant: after a shape's first call nothing here allocates. Scratchpads are the caller's (queue->scratch), and memory
 // objects are kept, only their handles change. oneDNN takes its number of threads from the calling thread's OpenMP setting,
 // both when a primitive is made and when it runs; both places set it, and put back what the host program had.
@@ -14,8 +17,8 @@
 enum { A, B, BIAS, D, SCRATCH, MEMORIES };
 
 typedef struct kept { // a primitive and what it runs on
-    zr_product product;
-    dnnl_primitive_t primitive;
+    zr_product product;         // as oneDNN is asked for it
+    dnnl_primitive_t primitive; // NULL: oneDNN has none
     dnnl_memory_t memory[MEMORIES]; // memory[BIAS], memory[SCRATCH]: NULL where not needed
     size_t scratch_bytes;
 } kept;
@@ -23,6 +26,8 @@ typedef struct kept { // a primitive and what it runs on
 typedef struct cache {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    const zr_product_ops *otherwise;
+    bool bf16; // oneDNN multiplies it
     int count, capacity;
     kept *at;
 } cache;
@@ -38,8 +43,8 @@ static zero_status dnnl_failed(const zr_product *p, dnnl_status_t status, const 
 
 static bool same(const zr_product *x, const zr_product *y)
 {
-    return x->m == y->m && x->n == y->n && x->k == y->k && x->dtype == y->dtype && x->trans_a == y->trans_a
-           && x->trans_b == y->trans_b && x->add == y->add && x->epilogue == y->epilogue;
+    return x->m == y->m && x->n == y->n && x->k == y->k && x->dtype == y->dtype && x->out == y->out
+           && x->trans_a == y->trans_a && x->trans_b == y->trans_b && x->add == y->add && x->epilogue == y->epilogue;
 }
 
 static void kept_destroy(kept *entry)
@@ -52,6 +57,11 @@ static void kept_destroy(kept *entry)
     memset(entry, 0, sizeof(*entry));
 }
 
+static dnnl_data_type_t type_of(zero_dtype dtype)
+{
+    return dtype == ZERO_F32 ? dnnl_f32 : dnnl_bf16;
+}
+
 // What only one of the two versions has: descriptors by value (2.x) or as handles (3.x).
 #if DNNL_VERSION_MAJOR < 3
 typedef dnnl_memory_desc_t layout;
@@ -62,10 +72,10 @@ static layout_ref layout_use(const layout *of)
     return of;
 }
 
-static dnnl_status_t layout_create(layout *out, int64_t rows, int64_t columns, bool transposed)
+static dnnl_status_t layout_create(layout *out, zero_dtype dtype, int64_t rows, int64_t columns, bool transposed)
 {
     dnnl_dims_t dims = {rows, columns};
-    return dnnl_memory_desc_init_by_tag(out, 2, dims, dnnl_f32, transposed ? dnnl_ba : dnnl_ab);
+    return dnnl_memory_desc_init_by_tag(out, 2, dims, type_of(dtype), transposed ? dnnl_ba : dnnl_ab);
 }
 
 static void layout_destroy(layout *of)
@@ -93,10 +103,10 @@ static layout_ref layout_use(const layout *of)
     return *of;
 }
 
-static dnnl_status_t layout_create(layout *out, int64_t rows, int64_t columns, bool transposed)
+static dnnl_status_t layout_create(layout *out, zero_dtype dtype, int64_t rows, int64_t columns, bool transposed)
 {
     dnnl_dims_t dims = {rows, columns};
-    return dnnl_memory_desc_create_with_tag(out, 2, dims, dnnl_f32, transposed ? dnnl_ba : dnnl_ab);
+    return dnnl_memory_desc_create_with_tag(out, 2, dims, type_of(dtype), transposed ? dnnl_ba : dnnl_ab);
 }
 
 static void layout_destroy(layout *of)
@@ -145,13 +155,13 @@ static dnnl_status_t scratch_create(dnnl_engine_t engine, dnnl_primitive_desc_t 
 
 static dnnl_status_t layouts_create(const zr_product *product, layout at[D + 1])
 {
-    dnnl_status_t status = layout_create(&at[A], product->m, product->k, product->trans_a);
+    dnnl_status_t status = layout_create(&at[A], product->dtype, product->m, product->k, product->trans_a);
     if (status == dnnl_success)
-        status = layout_create(&at[B], product->k, product->n, product->trans_b);
+        status = layout_create(&at[B], product->dtype, product->k, product->n, product->trans_b);
     if (status == dnnl_success)
-        status = layout_create(&at[BIAS], 1, product->n, false);
+        status = layout_create(&at[BIAS], product->dtype, 1, product->n, false);
     if (status == dnnl_success)
-        status = layout_create(&at[D], product->m, product->n, false);
+        status = layout_create(&at[D], product->out, product->m, product->n, false);
     return status;
 }
 
@@ -206,8 +216,6 @@ static zero_status cache_find(zr_queue *queue, const zr_product *product, kept *
         if (same(&of->at[i].product, product))
             return ZERO_OK;
     }
-    if (product->dtype != ZERO_F32)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "matrix product: backend \"cpu\" multiplies fp32 only");
     ZERO_TRY(cache_reserve(of, error));
     kept *entry = &of->at[of->count];
     memset(entry, 0, sizeof(*entry));
@@ -217,40 +225,43 @@ static zero_status cache_find(zr_queue *queue, const zr_product *product, kept *
     omp_set_num_threads(before);
     if (status != dnnl_success) {
         kept_destroy(entry);
-        return dnnl_failed(product, status, "matmul", error);
+        entry->product = *product;
     }
+    if (status != dnnl_success && status != dnnl_unimplemented)
+        return dnnl_failed(product, status, "matmul", error);
     of->count++;
     *out = entry;
     return ZERO_OK;
 }
 
-// k = 0: the empty sum.
-static void product_without_terms(const zr_product *product, const float *bias, float *d)
+// Whether oneDNN is asked at all.
+static bool foreign(const cache *of, const zr_product *p)
 {
-    for (int64_t i = 0; i < product->m * product->n; i++)
-        d[i] = (product->add ? d[i] : 0) + (product->epilogue == ZR_EPILOGUE_BIAS ? bias[i % product->n] : 0);
+    bool typed = p->dtype == ZERO_F32 || (p->dtype == ZERO_BF16 && of->bf16);
+    bool sloped = p->epilogue != ZR_EPILOGUE_GELU_BACKWARD || p->out == p->dtype; // the slope's kernel has one type
+    return typed && sloped && p->m > 0 && p->n > 0 && p->k > 0;
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias,
-                       void *d, zero_error *error)
+// The product that oneDNN is asked for: without what the element kernels do.
+static zr_product stripped(const zr_product *p)
 {
-    cache *of = queue->impl;
-    kept *entry;
-    if (product->m <= 0 || product->n <= 0)
-        return ZERO_OK;
-    if (product->k <= 0) {
-        product_without_terms(product, bias, d);
-        return ZERO_OK;
-    }
-    ZERO_TRY(cache_find(queue, product, &entry, error));
-    if (entry->scratch_bytes > queue->scratch_bytes)
-        return zr_fail(error, ZERO_ERR_INTERNAL,
-                       "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
-                       (long long)product->m, (long long)product->n, (long long)product->k, entry->scratch_bytes,
-                       queue->scratch_bytes);
+    zr_product plain = *p;
+    plain.gelu_a = false;
+    if (p->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
+        plain.epilogue = ZR_EPILOGUE_NONE;
+    return plain;
+}
+
+static size_t gelu_bytes(const zr_product *p)
+{
+    return p->gelu_a ? ZR_ROUND_UP((size_t)(p->m * p->k) * zero_dtype_bytes(p->dtype), 64) : 0;
+}
+
+static zero_status execute(zr_queue *queue, kept *entry, const void *const handle[MEMORIES], zero_error *error)
+{
     static const int role[MEMORIES] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST,
                                        DNNL_ARG_SCRATCHPAD};
-    const void *handle[MEMORIES] = {a, b, bias, d, queue->scratch};
+    cache *of = queue->impl;
     dnnl_exec_arg_t args[MEMORIES];
     int count = 0;
     for (int i = 0; i < MEMORIES; i++) {
@@ -265,23 +276,59 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
     if (status == dnnl_success)
         status = dnnl_stream_wait(of->stream);
     omp_set_num_threads(before);
-    return status == dnnl_success ? ZERO_OK : dnnl_failed(product, status, "execution", error);
+    return status == dnnl_success ? ZERO_OK : dnnl_failed(&entry->product, status, "execution", error);
+}
+
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand,
+                       void *d, zero_error *error)
+{
+    cache *of = queue->impl;
+    zr_product plain = stripped(product);
+    kept *entry;
+    ZERO_TRY(zr_product_check(product, error));
+    if (!foreign(of, product))
+        return of->otherwise->run(queue, product, a, b, operand, d, error);
+    ZERO_TRY(cache_find(queue, &plain, &entry, error));
+    if (!entry->primitive)
+        return of->otherwise->run(queue, product, a, b, operand, d, error);
+    size_t own = gelu_bytes(product), needed = own + entry->scratch_bytes;
+    if (needed > queue->scratch_bytes)
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
+                       (long long)product->m, (long long)product->n, (long long)product->k, needed,
+                       queue->scratch_bytes);
+    if (product->gelu_a) {
+        queue->backend->elements->gelu_forward(queue, product->dtype, product->m * product->k, a, queue->scratch);
+        a = queue->scratch;
+    }
+    ZERO_TRY(execute(queue, entry, (const void *[]){a, b, operand, d, (char *)queue->scratch + own}, error));
+    if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
+        queue->backend->elements->gelu_backward(queue, product->dtype, product->m * product->n, operand, d);
+    return ZERO_OK;
 }
 
 // A product that cannot be made needs no scratch; run says why.
 static size_t scratch(zr_queue *queue, const zr_product *product)
 {
+    cache *of = queue->impl;
+    zr_product plain = stripped(product);
     kept *entry;
-    if (product->m <= 0 || product->n <= 0 || product->k <= 0 || cache_find(queue, product, &entry, NULL) != ZERO_OK)
+    if (zr_product_check(product, NULL) != ZERO_OK)
         return 0;
-    return entry->scratch_bytes;
+    if (!foreign(of, product))
+        return of->otherwise->scratch(queue, product);
+    if (cache_find(queue, &plain, &entry, NULL) != ZERO_OK)
+        return 0;
+    return entry->primitive ? gelu_bytes(product) + entry->scratch_bytes : of->otherwise->scratch(queue, product);
 }
 
-zero_status zr_cpu_dnnl_open(zr_queue *queue, zero_error *error)
+zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, bool bf16, zero_error *error)
 {
     cache *of = zr_alloc(sizeof(*of), error);
     if (!of)
         return ZERO_ERR_MEMORY;
+    of->otherwise = otherwise;
+    of->bf16 = bf16;
     queue->impl = of;
     dnnl_status_t status = dnnl_engine_create(&of->engine, dnnl_cpu, 0);
     if (status == dnnl_success)

@@ -1,7 +1,5 @@
 // Elementwise operations, column sums, embedding. All are bound by memory; each element's result is the same wherever it
 // lies in its vector, because the last lanes of a range go through the same vector code.
-//
-// gelu_new: 0.5 x (1 + tanh(u)) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).
 #include "compute/cpu/cpu.h"
 #include "compute/cpu/cpu_math.h"
 
@@ -9,13 +7,11 @@
 #define WORTH (1 << 14) // elements that are worth a thread
 #define BLOCKS 64       // of rows, at most, in a column sum
 
-#define GELU_SLOPE 1.5957691216057308f // 2 sqrt(2/pi)
-#define GELU_CUBIC 0.044715f
-
 typedef struct element_job {
     int64_t n;
-    const float *a, *b;
-    float *out;
+    const void *a, *b;
+    void *out;
+    zero_dtype of_a, of_b, of_out;
     float p;
     uint64_t key;
 } element_job;
@@ -25,87 +21,125 @@ static void elements_for(const zr_queue *queue, const element_job *job, zr_cpu_b
     zr_cpu_for(queue, (job->n + UNIT - 1) / UNIT, WORTH / UNIT, body, job);
 }
 
+static int64_t range_end(const element_job *job, int64_t last)
+{
+    return ZR_MIN(last * UNIT, job->n);
+}
+
+INLINE void gelu_forward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
+{
+    for (; i < end; i += LANES)
+        vf_put_as(type, job->out, i, end - i, vf_gelu(vf_get_as(type, job->a, i, end - i)));
+}
+
 static void gelu_forward_range(const void *job_, int64_t first, int64_t last, int worker)
 {
     const element_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES) {
-        vf x = vf_get(job->a + i, end - i);
-        vf u = GELU_SLOPE * (x + GELU_CUBIC * (x * x * x));
-        vf_put(job->out + i, end - i, x * vf_logistic(u));
-    }
+    WITH_TYPE(T, job->of_a, gelu_forward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
 static void gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out)
 {
-    assert(dtype == ZERO_F32);
-    element_job job = {.n = n, .a = pre, .out = out};
+    element_job job = {.n = n, .a = pre, .out = out, .of_a = dtype};
     elements_for(queue, &job, gelu_forward_range);
 }
 
-// The slope is 0 or 1 long before |x| = 10, up to which nothing here overflows.
+INLINE void gelu_backward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
+{
+    for (; i < end; i += LANES) {
+        vf slope = vf_gelu_slope(vf_get_as(type, job->a, i, end - i));
+        vf_put_as(type, job->out, i, end - i, vf_get_as(type, job->out, i, end - i) * slope);
+    }
+}
+
 static void gelu_backward_range(const void *job_, int64_t first, int64_t last, int worker)
 {
     const element_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES) {
-        vf x = vf_min(vf_all(10), vf_max(vf_all(-10), vf_get(job->a + i, end - i)));
-        vf e = vf_exp(-GELU_SLOPE * (x + GELU_CUBIC * (x * x * x)));
-        vf s = 1.0f / (1.0f + e);
-        vf slope = s + x * (e * s * s) * (GELU_SLOPE * (1.0f + 3 * GELU_CUBIC * (x * x)));
-        vf_put(job->out + i, end - i, vf_get(job->out + i, end - i) * slope);
-    }
+    WITH_TYPE(T, job->of_a, gelu_backward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
 static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *d)
 {
-    assert(dtype == ZERO_F32);
-    element_job job = {.n = n, .a = pre, .out = d};
+    element_job job = {.n = n, .a = pre, .out = d, .of_a = dtype};
     elements_for(queue, &job, gelu_backward_range);
+}
+
+INLINE void add_as(zero_dtype stream, zero_dtype type, const element_job *job, int64_t i, int64_t end)
+{
+    for (; i < end; i += LANES) {
+        int64_t left = end - i;
+        vf_put_as(stream, job->out, i, left, vf_get_as(stream, job->a, i, left) + vf_get_as(type, job->b, i, left));
+    }
 }
 
 static void add_range(const void *job_, int64_t first, int64_t last, int worker)
 {
     const element_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES)
-        vf_put(job->out + i, end - i, vf_get(job->a + i, end - i) + vf_get(job->b + i, end - i));
+    int64_t begin = first * UNIT, end = range_end(job, last);
+    WITH_TYPE(S, job->of_a, WITH_TYPE(T, job->of_b, add_as(S, T, job, begin, end)));
 }
 
-static void add(zr_queue *queue, zero_dtype dtype, int64_t n, const void *a, const void *b, void *out)
+static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x, const void *branch,
+                void *out)
 {
-    assert(dtype == ZERO_F32);
-    element_job job = {.n = n, .a = a, .b = b, .out = out};
+    element_job job = {.n = n, .a = x, .b = branch, .out = out, .of_a = stream, .of_b = dtype};
     elements_for(queue, &job, add_range);
+}
+
+// The words of each batch count from the batch's first element.
+INLINE void dropout_as(zero_dtype from, zero_dtype to, const element_job *job, int64_t begin, int64_t end)
+{
+    uint64_t threshold = zr_dropout_threshold(job->p);
+    float factor = zr_dropout_factor(job->p);
+    uint32_t words[PHILOX_ROOM];
+    for (int64_t start = begin; start < end; start += PHILOX_WORDS) {
+        philox_words(job->key, (uint64_t)start / 4, words);
+        for (int64_t i = start; i < ZR_MIN(start + PHILOX_WORDS, end); i += LANES) {
+            vi kept = words_kept(words + (i - start), threshold);
+            vf scaled = vf_get_as(from, job->a, i, end - i) * factor;
+            vf_put_as(to, job->out, i, end - i, (vf)((vi)scaled & kept));
+        }
+    }
 }
 
 static void dropout_range(const void *job_, int64_t first, int64_t last, int worker)
 {
     const element_job *job = job_;
-    uint64_t threshold = zr_dropout_threshold(job->p);
-    float factor = zr_dropout_factor(job->p);
-    uint32_t words[PHILOX_ROOM];
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t start = first * UNIT; start < end; start += PHILOX_WORDS) {
-        philox_words(job->key, (uint64_t)start / 4, words);
-        for (int64_t i = start; i < ZR_MIN(start + PHILOX_WORDS, end); i += LANES) {
-            vf scaled = vf_get(job->a + i, end - i) * factor;
-            vf_put(job->out + i, end - i, (vf)((vi)scaled & words_kept(words + (i - start), threshold)));
-        }
-    }
+    int64_t begin = first * UNIT, end = range_end(job, last);
+    WITH_TYPE(F, job->of_a, WITH_TYPE(T, job->of_out, dropout_as(F, T, job, begin, end)));
 }
 
-static void dropout(zr_queue *queue, zero_dtype dtype, int64_t n, float p, uint64_t key, const void *x, void *out)
+INLINE void convert_as(zero_dtype from, zero_dtype to, const element_job *job, int64_t i, int64_t end)
 {
-    assert(dtype == ZERO_F32);
-    element_job job = {.n = n, .a = x, .out = out, .p = p, .key = key};
-    elements_for(queue, &job, dropout_range);
+    for (; i < end; i += LANES)
+        vf_put_as(to, job->out, i, end - i, vf_get_as(from, job->a, i, end - i));
+}
+
+static void convert_range(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const element_job *job = job_;
+    int64_t begin = first * UNIT, end = range_end(job, last);
+    WITH_TYPE(F, job->of_a, WITH_TYPE(T, job->of_out, convert_as(F, T, job, begin, end)));
+}
+
+static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x, void *out)
+{
+    element_job job = {.n = n, .a = x, .out = out, .of_a = from, .of_out = to};
+    elements_for(queue, &job, convert_range);
+}
+
+static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p, uint64_t key, const void *x,
+                    void *out)
+{
+    element_job job = {.n = n, .a = x, .out = out, .of_a = from, .of_out = to, .p = p, .key = key};
+    elements_for(queue, &job, p > 0 ? dropout_range : convert_range);
 }
 
 // ---- column sums: blocks of rows into scratch, [block][width], then the blocks in a fixed order ----
 
 typedef struct column_job {
-    const float *x;
+    const void *x;
+    zero_dtype dtype;
     float *partial, *out;
     int64_t rows, width, block_rows, blocks;
     bool add;
@@ -117,26 +151,28 @@ static int64_t column_block_rows(int64_t rows)
     return ZR_MAX(32, ZR_ROUND_UP(even, 4));
 }
 
+INLINE void column_block(zero_dtype type, const column_job *job, int64_t block)
+{
+    int64_t width = job->width, i = block * job->block_rows, end = ZR_MIN(i + job->block_rows, job->rows);
+    float *sum = job->partial + block * width;
+    memset(sum, 0, sizeof(float) * (size_t)width);
+    for (; i + 4 <= end; i += 4)
+        for (int64_t j = 0; j < width; j += LANES) {
+            int64_t at = i * width + j, left = width - j;
+            vf two = vf_get_as(type, job->x, at, left) + vf_get_as(type, job->x, at + width, left);
+            vf more = vf_get_as(type, job->x, at + 2 * width, left) + vf_get_as(type, job->x, at + 3 * width, left);
+            vf_put(sum + j, left, vf_get(sum + j, left) + (two + more));
+        }
+    for (; i < end; i++)
+        for (int64_t j = 0; j < width; j += LANES)
+            vf_put(sum + j, width - j, vf_get(sum + j, width - j) + vf_get_as(type, job->x, i * width + j, width - j));
+}
+
 static void column_blocks(const void *job_, int64_t first, int64_t last, int worker)
 {
     const column_job *job = job_;
-    int64_t width = job->width;
-    for (int64_t block = first; block < last; block++) {
-        float *sum = job->partial + block * width;
-        int64_t i = block * job->block_rows, end = ZR_MIN(i + job->block_rows, job->rows);
-        memset(sum, 0, sizeof(float) * (size_t)width);
-        for (; i + 4 <= end; i += 4)
-            for (int64_t j = 0; j < width; j += LANES) {
-                const float *x = job->x + i * width + j;
-                int64_t left = width - j;
-                vf four = (vf_get(x, left) + vf_get(x + width, left))
-                          + (vf_get(x + 2 * width, left) + vf_get(x + 3 * width, left));
-                vf_put(sum + j, left, vf_get(sum + j, left) + four);
-            }
-        for (; i < end; i++)
-            for (int64_t j = 0; j < width; j += LANES)
-                vf_put(sum + j, width - j, vf_get(sum + j, width - j) + vf_get(job->x + i * width + j, width - j));
-    }
+    for (int64_t block = first; block < last; block++)
+        WITH_TYPE(T, job->dtype, column_block(T, job, block));
 }
 
 static void column_collect(const void *job_, int64_t first, int64_t last, int worker)
@@ -155,9 +191,9 @@ static void column_collect(const void *job_, int64_t first, int64_t last, int wo
 static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out,
                        bool add, void *scratch)
 {
-    assert(dtype == ZERO_F32);
     int64_t of_block = column_block_rows(rows);
     column_job job = {.x = x,
+                      .dtype = dtype,
                       .partial = scratch,
                       .out = out,
                       .rows = rows,
@@ -180,60 +216,84 @@ static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t wi
 typedef struct embedding_job {
     int64_t rows, seq, width;
     const int32_t *ids;
-    const float *tokens, *positions, *d;
-    float *out, *d_tokens, *d_positions;
+    zero_dtype dtype, stream;
+    const void *tokens, *positions, *d;
+    void *out;
+    float *d_tokens, *d_positions;
 } embedding_job;
+
+INLINE void embedding_row(zero_dtype type, zero_dtype stream, const embedding_job *job, int64_t i)
+{
+    int64_t width = job->width, token = job->ids[i] * width, position = i % job->seq * width;
+    for (int64_t j = 0; j < width; j += LANES) {
+        vf x = vf_get_as(type, job->tokens, token + j, width - j);
+        if (job->positions)
+            x += vf_get_as(type, job->positions, position + j, width - j);
+        vf_put_as(stream, job->out, i * width + j, width - j, x);
+    }
+}
 
 static void embedding_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const embedding_job *job = job_;
-    int64_t width = job->width;
-    for (int64_t i = first; i < last; i++) {
-        const float *token = job->tokens + job->ids[i] * width, *position = job->positions + i % job->seq * width;
-        float *out = job->out + i * width;
-        if (!job->positions)
-            memcpy(out, token, sizeof(float) * (size_t)width);
-        for (int64_t j = 0; job->positions && j < width; j += LANES)
-            vf_put(out + j, width - j, vf_get(token + j, width - j) + vf_get(position + j, width - j));
-    }
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(S, job->stream, WITH_TYPE(T, job->dtype, embedding_row(T, S, job, i)));
 }
 
-static void embedding_forward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width,
-                              const int32_t *ids, const void *tokens, const void *positions, void *out)
+static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows, int64_t seq,
+                              int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out)
 {
-    assert(dtype == ZERO_F32);
-    embedding_job job = {
-        .rows = rows, .seq = seq, .width = width, .ids = ids, .tokens = tokens, .positions = positions, .out = out};
+    embedding_job job = {.rows = rows,
+                         .seq = seq,
+                         .width = width,
+                         .ids = ids,
+                         .dtype = dtype,
+                         .stream = stream,
+                         .tokens = tokens,
+                         .positions = positions,
+                         .out = out};
     zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), embedding_rows, &job);
 }
 
-static void row_add_range(float *to, const float *from, int64_t first, int64_t end)
+// to[j] += from[at + j], for columns j in [first, end).
+INLINE void row_add_range(zero_dtype type, float *to, const void *from, int64_t at, int64_t first, int64_t end)
 {
     for (int64_t j = first; j < end; j += LANES)
-        vf_put(to + j, end - j, vf_get(to + j, end - j) + vf_get(from + j, end - j));
+        vf_put(to + j, end - j, vf_get(to + j, end - j) + vf_get_as(type, from, at + j, end - j));
+}
+
+INLINE void embedding_columns_as(zero_dtype type, const embedding_job *job, int64_t begin, int64_t end)
+{
+    int64_t width = job->width;
+    for (int64_t i = 0; i < job->rows; i++) {
+        row_add_range(type, job->d_tokens + job->ids[i] * width, job->d, i * width, begin, end);
+        if (job->d_positions)
+            row_add_range(type, job->d_positions + i % job->seq * width, job->d, i * width, begin, end);
+    }
 }
 
 static void embedding_columns(const void *job_, int64_t first, int64_t last, int worker)
 {
     const embedding_job *job = job_;
-    int64_t width = job->width, begin = first * 16, end = ZR_MIN(last * 16, width);
-    for (int64_t i = 0; i < job->rows; i++) {
-        const float *d = job->d + i * width;
-        row_add_range(job->d_tokens + job->ids[i] * width, d, begin, end);
-        if (job->d_positions)
-            row_add_range(job->d_positions + i % job->seq * width, d, begin, end);
-    }
+    int64_t end = ZR_MIN(last * 16, job->width);
+    WITH_TYPE(S, job->stream, embedding_columns_as(S, job, first * 16, end));
 }
 
 static void zero(zr_queue *queue, int64_t bytes, void *to);
 
-static void embedding_backward(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq, int64_t width,
+static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq, int64_t width,
                                const int32_t *ids, const void *d, int64_t vocab, float *d_tokens, bool add_tokens,
                                int64_t max_seq, float *d_positions, bool add_positions)
 {
-    assert(dtype == ZERO_F32 && (!d_positions || seq <= max_seq));
-    embedding_job job = {
-        .rows = rows, .seq = seq, .width = width, .ids = ids, .d = d, .d_tokens = d_tokens, .d_positions = d_positions};
+    assert(!d_positions || seq <= max_seq);
+    embedding_job job = {.rows = rows,
+                         .seq = seq,
+                         .width = width,
+                         .ids = ids,
+                         .stream = stream,
+                         .d = d,
+                         .d_tokens = d_tokens,
+                         .d_positions = d_positions};
     for (int64_t i = 0; i < rows; i++)
         assert(ids[i] >= 0 && ids[i] < vocab);
     if (!add_tokens)
@@ -282,6 +342,7 @@ const zr_element_ops ZR_CPU_TABLE(zr_cpu_element_ops) = {
     .gelu_backward = gelu_backward,
     .add = add,
     .dropout = dropout,
+    .convert = convert,
     .column_sum = column_sum,
     .column_sum_scratch = column_sum_scratch,
     .embedding_forward = embedding_forward,

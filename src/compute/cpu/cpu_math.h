@@ -1,11 +1,13 @@
-// exp and the logistic function over vectors, and Philox over consecutive counters.
+// exp, the logistic function and GELU over vectors, and Philox over consecutive counters.
 //
 // exp: x = n ln2 + r, |r| <= ln2/2; 2 e^r by Cephes' polynomial of degree 6, times 2^(n-1), which is made in the exponent's
 // bits. Within 2 ulp from 2^-125 up to the last finite result; below that zero. NaN stays NaN, -inf gives 0, inf gives inf.
+//
+// gelu_new: 0.5 x (1 + tanh(u/2)) = x / (1 + e^-u), u = 2 sqrt(2/pi) (x + 0.044715 x^3).
 #ifndef ZR_COMPUTE_CPU_MATH_H
 #define ZR_COMPUTE_CPU_MATH_H
 
-#include "compute/cpu/cpu_vector.h"
+#include "compute/cpu/cpu_storage.h"
 
 INLINE vf vf_exp(vf x)
 {
@@ -27,6 +29,23 @@ INLINE vf vf_exp(vf x)
 INLINE vf vf_logistic(vf x) // 1 / (1 + e^-x) = (1 + tanh(x/2)) / 2
 {
     return 1.0f / (1.0f + vf_exp(-x));
+}
+
+#define GELU_SLOPE 1.5957691216057308f // 2 sqrt(2/pi)
+#define GELU_CUBIC 0.044715f
+
+INLINE vf vf_gelu(vf x)
+{
+    return x * vf_logistic(GELU_SLOPE * (x + GELU_CUBIC * (x * x * x)));
+}
+
+// The slope is 0 or 1 long before |x| = 10, up to which nothing here overflows.
+INLINE vf vf_gelu_slope(vf x)
+{
+    x = vf_min(vf_all(10), vf_max(vf_all(-10), x));
+    vf e = vf_exp(-GELU_SLOPE * (x + GELU_CUBIC * (x * x * x)));
+    vf s = 1.0f / (1.0f + e);
+    return s + x * (e * s * s) * (GELU_SLOPE * (1.0f + 3 * GELU_CUBIC * (x * x)));
 }
 
 // ---- Philox4x32-10 ----

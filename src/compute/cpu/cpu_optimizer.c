@@ -1,33 +1,36 @@
-// Optimizer updates in one pass over parameters, states and gradients: bound by memory. Constants are prepared in double.
+// Optimizer updates in one pass over master weights, states, gradients and the 16-bit copy of the weights: bound by memory.
+// Constants are prepared in double.
 //
 // Invariant: an element's result does not depend on where in a range it lies nor on the number of threads, so that any
 // cut of a vector (shards, sub-groups) gives the same bits. SGD without momentum keeps no buffer: state0 may be NULL.
 // square_sums keeps eight sums in double on every instruction set, as ref/ does, so all of them give the same bits.
 #include "compute/cpu/cpu.h"
-#include "compute/cpu/cpu_vector.h"
+#include "compute/cpu/cpu_storage.h"
 
 #define UNIT 64         // elements a task
 #define WORTH (1 << 14) // elements that are worth a thread
+#define LINE 16         // elements of fp32 in a line of the cache
+#define AHEAD 256       // elements between what is fetched and what is used: the processor does not guess beyond a page
+#define LAG 64          // elements between the master and its copy
+#define STREAMS 3
 #define HALF (LANES / 2)
 
 typedef struct update_job {
     int64_t n;
-    float *p, *state0, *state1;
-    const float *g, *from;
-    float scale;                      // of the gradient, or of the operation
+    zr_range_states at;
+    const float *streams[STREAMS];    // what is fetched ahead of its use; the master again where there are fewer
+    float scale;                      // of the gradient, or of the direction
     float keep0, take0, keep1, take1; // state = keep*state + take*g
     float keep_p, step, root, epsilon, weight_decay, momentum;
     bool nesterov, first;
 } update_job;
 
-static update_job job_of(const zr_update *u, int64_t n, float *p, float *state0, float *state1, const float *g)
+static update_job job_of(const zr_update *u, int64_t n, const zr_range_states *at)
 {
     return (update_job){
         .n = n,
-        .p = p,
-        .state0 = state0,
-        .state1 = state1,
-        .g = g,
+        .at = *at,
+        .streams = {at->master, at->state0 ? at->state0 : at->master, at->state1 ? at->state1 : at->master},
         .scale = u->gradient_scale,
         .keep0 = (float)u->beta1,
         .take0 = (float)(1 - u->beta1),
@@ -43,166 +46,206 @@ static update_job job_of(const zr_update *u, int64_t n, float *p, float *state0,
     };
 }
 
-static void elements_for(const zr_queue *queue, zr_cpu_body *body, const update_job *job)
+// One vector of an update, without the copy: elements i .. i+left-1.
+typedef void vector_body(const update_job *job, zero_dtype gradient, int64_t i, int64_t left);
+
+INLINE void copy_write(const update_job *job, zero_dtype copy, int64_t i, int64_t left)
 {
+    vf_put_as(copy, job->at.parameters, i, left, vf_get(job->at.master + i, left));
+}
+
+INLINE void fetch_ahead(const update_job *job, zero_dtype gradient, int64_t i)
+{
+    for (int k = 0; k < STREAMS; k++)
+        __builtin_prefetch(job->streams[k] + i + AHEAD, 1);
+    __builtin_prefetch((const char *)job->at.gradient + (i + AHEAD) * (gradient == ZERO_F32 ? 4 : 2));
+}
+
+// The copy follows behind: were it to round what has just been divided, the processor's queues would fill with instructions
+// that wait for the divider. copy: ZERO_F32 where none is wanted.
+INLINE void vectors_over(vector_body *body, update_job job, zero_dtype gradient, zero_dtype copy, int64_t i,
+                         int64_t end)
+{
+    int64_t copied = i;
+    for (; i + LINE <= end; i += LINE) {
+        fetch_ahead(&job, gradient, i);
+        for (int64_t k = 0; k < LINE; k += LANES)
+            body(&job, gradient, i + k, LANES);
+        if (copy != ZERO_F32 && i - copied >= LAG)
+            for (int64_t to = copied + LINE; copied < to; copied += LANES)
+                copy_write(&job, copy, copied, LANES);
+    }
+    for (; i < end; i += LANES)
+        body(&job, gradient, i, end - i);
+    for (; copy != ZERO_F32 && copied < end; copied += LANES)
+        copy_write(&job, copy, copied, end - copied);
+}
+
+// The tasks of a job, by a loop of its own for each pair of types.
+INLINE void tasks_over(vector_body *body, const void *job_, int64_t first, int64_t last)
+{
+    const update_job *job = job_;
+    int64_t i = first * UNIT, end = ZR_MIN(last * UNIT, job->n);
+    zero_dtype copied = job->at.parameters ? job->at.parameters_dtype : ZERO_F32;
+    WITH_TYPE(GRADIENT, job->at.gradient_dtype,
+              WITH_TYPE(COPY, copied, vectors_over(body, *job, GRADIENT, COPY, i, end)));
+}
+
+static void tasks_run(const zr_queue *queue, zr_cpu_body *body, const update_job *job)
+{
+    assert(!job->at.parameters || job->at.parameters_dtype != ZERO_F32);
     zr_cpu_for(queue, (job->n + UNIT - 1) / UNIT, WORTH / UNIT, body, job);
 }
 
-static void adam_range(const void *job_, int64_t first, int64_t last, int worker)
+INLINE void adam_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
 {
-    const update_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES) {
-        int64_t left = end - i;
-        vf p = vf_get(job->p + i, left), g = vf_get(job->g + i, left) * job->scale + p * job->weight_decay;
-        vf m = vf_get(job->state0 + i, left) * job->keep0 + g * job->take0;
-        vf v = vf_get(job->state1 + i, left) * job->keep1 + g * g * job->take1;
-        vf_put(job->state0 + i, left, m);
-        vf_put(job->state1 + i, left, v);
-        vf_put(job->p + i, left, p * job->keep_p - job->step * m / (vf_sqrt(v) * job->root + job->epsilon));
-    }
+    vf p = vf_get(job->at.master + i, left);
+    vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
+    vf m = vf_get(job->at.state0 + i, left) * job->keep0 + g * job->take0;
+    vf v = vf_get(job->at.state1 + i, left) * job->keep1 + g * g * job->take1;
+    vf_put(job->at.state0 + i, left, m);
+    vf_put(job->at.state1 + i, left, v);
+    vf_put(job->at.master + i, left, p * job->keep_p - job->step * m / (vf_sqrt(v) * job->root + job->epsilon));
 }
 
-static void adam(zr_queue *queue, const zr_update *u, int64_t n, float *p, float *m, float *v, const float *g)
+static void adam_tasks(const void *job, int64_t first, int64_t last, int worker)
 {
-    update_job job = job_of(u, n, p, m, v, g);
+    tasks_over(adam_vector, job, first, last);
+}
+
+static void adam(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_states *at)
+{
+    update_job job = job_of(u, n, at);
     if (u->kind == ZR_UPDATE_ADAMW) {
         job.keep_p = (float)(1 - u->lr * u->weight_decay);
         job.weight_decay = 0;
     }
     job.step = (float)(u->lr / u->correction1);
     job.root = (float)(1 / sqrt(u->correction2));
-    elements_for(queue, adam_range, &job);
+    tasks_run(queue, adam_tasks, &job);
 }
 
-static void sgd_range(const void *job_, int64_t first, int64_t last, int worker)
+INLINE void sgd_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
 {
-    const update_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES) {
-        int64_t left = end - i;
-        vf p = vf_get(job->p + i, left), g = vf_get(job->g + i, left) * job->scale + p * job->weight_decay;
-        if (job->momentum != 0) {
-            vf buffer = job->first ? g : vf_get(job->state0 + i, left) * job->momentum + g * job->take0;
-            vf_put(job->state0 + i, left, buffer);
-            g = job->nesterov ? g + buffer * job->momentum : buffer;
-        }
-        vf_put(job->p + i, left, p - g * job->step);
+    vf p = vf_get(job->at.master + i, left);
+    vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
+    if (job->momentum != 0) {
+        vf buffer = job->first ? g : vf_get(job->at.state0 + i, left) * job->momentum + g * job->take0;
+        vf_put(job->at.state0 + i, left, buffer);
+        g = job->nesterov ? g + buffer * job->momentum : buffer;
     }
+    vf_put(job->at.master + i, left, p - g * job->step);
 }
 
-static void sgd(zr_queue *queue, const zr_update *u, int64_t n, float *p, float *buffer, float *unused, const float *g)
+static void sgd_tasks(const void *job, int64_t first, int64_t last, int worker)
 {
-    update_job job = job_of(u, n, p, buffer, NULL, g);
+    tasks_over(sgd_vector, job, first, last);
+}
+
+static void sgd(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_states *at)
+{
+    update_job job = job_of(u, n, at);
     job.take0 = (float)(1 - u->dampening);
-    elements_for(queue, sgd_range, &job);
+    tasks_run(queue, sgd_tasks, &job);
 }
 
-static void adagrad_range(const void *job_, int64_t first, int64_t last, int worker)
+INLINE void adagrad_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
 {
-    const update_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES) {
-        int64_t left = end - i;
-        vf p = vf_get(job->p + i, left), g = vf_get(job->g + i, left) * job->scale + p * job->weight_decay;
-        vf s = vf_get(job->state0 + i, left) + g * g;
-        vf_put(job->state0 + i, left, s);
-        vf_put(job->p + i, left, p - g * job->step / (vf_sqrt(s) + job->epsilon));
-    }
+    vf p = vf_get(job->at.master + i, left);
+    vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
+    vf s = vf_get(job->at.state0 + i, left) + g * g;
+    vf_put(job->at.state0 + i, left, s);
+    vf_put(job->at.master + i, left, p - g * job->step / (vf_sqrt(s) + job->epsilon));
 }
 
-static void adagrad(zr_queue *queue, const zr_update *u, int64_t n, float *p, float *s, float *unused, const float *g)
+static void adagrad_tasks(const void *job, int64_t first, int64_t last, int worker)
 {
-    update_job job = job_of(u, n, p, s, NULL, g);
-    elements_for(queue, adagrad_range, &job);
+    tasks_over(adagrad_vector, job, first, last);
 }
 
-static void lion_range(const void *job_, int64_t first, int64_t last, int worker)
+static void adagrad(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_states *at)
 {
-    const update_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES) {
-        int64_t left = end - i;
-        vf p = vf_get(job->p + i, left), g = vf_get(job->g + i, left) * job->scale, m = vf_get(job->state0 + i, left);
-        vf c = m * job->keep0 + g * job->take0;
-        vf sign = vf_select(c > 0, vf_all(1), vf_select(c < 0, vf_all(-1), c)); // zero stays zero, NaN stays NaN
-        vf_put(job->p + i, left, p * job->keep_p - sign * job->step);
-        vf_put(job->state0 + i, left, m * job->keep1 + g * job->take1);
-    }
+    update_job job = job_of(u, n, at);
+    tasks_run(queue, adagrad_tasks, &job);
 }
 
-static void lion(zr_queue *queue, const zr_update *u, int64_t n, float *p, float *m, float *unused, const float *g)
+INLINE void lion_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
 {
-    update_job job = job_of(u, n, p, m, NULL, g);
+    vf p = vf_get(job->at.master + i, left), g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale;
+    vf m = vf_get(job->at.state0 + i, left);
+    vf c = m * job->keep0 + g * job->take0;
+    vf sign = vf_select(c > 0, vf_all(1), vf_select(c < 0, vf_all(-1), c)); // zero stays zero, NaN stays NaN
+    vf_put(job->at.state0 + i, left, m * job->keep1 + g * job->take1);
+    vf_put(job->at.master + i, left, p * job->keep_p - sign * job->step);
+}
+
+static void lion_tasks(const void *job, int64_t first, int64_t last, int worker)
+{
+    tasks_over(lion_vector, job, first, last);
+}
+
+static void lion(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_states *at)
+{
+    update_job job = job_of(u, n, at);
     job.keep_p = (float)(1 - u->lr * u->weight_decay);
-    elements_for(queue, lion_range, &job);
+    tasks_run(queue, lion_tasks, &job);
 }
 
-static void update(zr_queue *queue, const zr_update *update, int64_t n, float *p, float *state0, float *state1,
-                   const float *g)
+static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
 {
-    static void (*const by_kind[])(zr_queue *, const zr_update *, int64_t, float *, float *, float *, const float *) = {
+    static void (*const by_kind[])(zr_queue *, const zr_update *, int64_t, const zr_range_states *) = {
         [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
-    by_kind[update->kind](queue, update, n, p, state0, state1, g);
+    by_kind[update->kind](queue, update, n, at);
 }
 
-static void lamb_range(const void *job_, int64_t first, int64_t last, int worker)
+INLINE void lamb_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
 {
-    const update_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES) {
-        int64_t left = end - i;
-        vf g = vf_get(job->g + i, left) * job->scale;
-        vf m = vf_get(job->state0 + i, left) * job->keep0 + g * job->take0;
-        vf v = vf_get(job->state1 + i, left) * job->keep1 + g * g * job->take1;
-        vf_put(job->state0 + i, left, m);
-        vf_put(job->state1 + i, left, v);
-        vf_put(job->p + i, left, m / (vf_sqrt(v) + job->epsilon) + vf_get(job->from + i, left) * job->weight_decay);
-    }
+    vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale;
+    vf m = vf_get(job->at.state0 + i, left) * job->keep0 + g * job->take0;
+    vf v = vf_get(job->at.state1 + i, left) * job->keep1 + g * g * job->take1;
+    vf_put(job->at.state0 + i, left, m);
+    vf_put(job->at.state1 + i, left, v);
+    vf p = vf_get(job->at.master + i, left);
+    vf_put(job->at.direction + i, left, m / (vf_sqrt(v) + job->epsilon) + p * job->weight_decay);
 }
 
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const float *p, float *m, float *v,
-                           const float *g, float *u)
+static void lamb_tasks(const void *job, int64_t first, int64_t last, int worker)
 {
-    update_job job = job_of(update, n, u, m, v, g);
-    job.from = p;
-    elements_for(queue, lamb_range, &job);
+    tasks_over(lamb_vector, job, first, last);
 }
 
-static void subtract_range(const void *job_, int64_t first, int64_t last, int worker)
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
 {
-    const update_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES)
-        vf_put(job->p + i, end - i, vf_get(job->p + i, end - i) - vf_get(job->from + i, end - i) * job->scale);
+    update_job job = job_of(update, n, at);
+    job.at.parameters = NULL;
+    tasks_run(queue, lamb_tasks, &job);
 }
 
-static void subtract_scaled(zr_queue *queue, int64_t n, float step, const float *u, float *p)
+INLINE void subtract_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
 {
-    update_job job = {.n = n, .p = p, .from = u, .scale = step};
-    elements_for(queue, subtract_range, &job);
+    vf_put(job->at.master + i, left, vf_get(job->at.master + i, left) - vf_get(job->at.direction + i, left) * job->scale);
 }
 
-static void scale_range(const void *job_, int64_t first, int64_t last, int worker)
+static void subtract_tasks(const void *job, int64_t first, int64_t last, int worker)
 {
-    const update_job *job = job_;
-    int64_t end = ZR_MIN(last * UNIT, job->n);
-    for (int64_t i = first * UNIT; i < end; i += LANES)
-        vf_put(job->p + i, end - i, vf_get(job->p + i, end - i) * job->scale);
+    tasks_over(subtract_vector, job, first, last);
 }
 
-static void scale(zr_queue *queue, int64_t n, float factor, float *x)
+static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
 {
-    update_job job = {.n = n, .p = x, .scale = factor};
-    elements_for(queue, scale_range, &job);
+    update_job job = {.n = n, .at = *at, .streams = {at->master, at->direction, at->direction}, .scale = step};
+    job.at.gradient = at->master; // none is read
+    job.at.gradient_dtype = ZERO_F32;
+    tasks_run(queue, subtract_tasks, &job);
 }
 
 // ---- sums of squares ----
 
 typedef struct squares_job {
-    const float *g;
+    zero_dtype dtype;
+    const void *g;
     const int64_t *first;
     const int32_t *count;
     double *sums;
@@ -210,39 +253,85 @@ typedef struct squares_job {
 
 typedef float vf_half __attribute__((vector_size(2 * LANES), aligned(4), may_alias));
 
-INLINE vd widen(const float *g)
+INLINE vd vd_from(vf_half v)
 {
-    return __builtin_convertvector(*(const vf_half *)g, vd);
+#if LANES == 16
+    return _mm512_cvtps_pd(v);
+#elif LANES == 8
+    return _mm256_cvtps_pd(v);
+#else
+    return __builtin_convertvector(v, vd);
+#endif
 }
 
-static double part_squares(const float *g, int64_t count)
+INLINE vf_half half_of(vf v, int which)
+{
+#if LANES == 16
+    return which ? __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+                 : __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+#elif LANES == 8
+    return which ? __builtin_shufflevector(v, v, 4, 5, 6, 7) : __builtin_shufflevector(v, v, 0, 1, 2, 3);
+#else
+    return which ? __builtin_shufflevector(v, v, 2, 3) : __builtin_shufflevector(v, v, 0, 1);
+#endif
+}
+
+typedef struct eight { // double k sums every eighth element from k on
+    vd part[8 / HALF];
+} eight;
+
+INLINE void squares_add(zero_dtype type, const void *g, int64_t i, eight *sum) // elements i .. i+7
+{
+    for (int k = 0; k < 8 / HALF; k++) {
+        vd x = vd_from(type == ZERO_F32 ? *(const vf_half *)((const float *)g + i + k * HALF)
+                                        : half_of(vf_get_as(type, g, i + k / 2 * LANES, 8), k % 2));
+        sum->part[k] += x * x;
+    }
+}
+
+// The sum of a part, of which the first i elements are in `sum`.
+INLINE double squares_finish(zero_dtype type, const void *g, int64_t first, int64_t i, int64_t count, eight sum)
 {
     double lane[8];
-    vd sum[8 / HALF]; // eight doubles on every instruction set
-    int64_t i = 0;
-    memset(sum, 0, sizeof(sum));
     for (; i + 8 <= count; i += 8)
-        for (int k = 0; k < 8 / HALF; k++) {
-            vd x = widen(g + i + k * HALF);
-            sum[k] += x * x;
-        }
-    memcpy(lane, sum, sizeof(lane));
-    for (; i < count; i++)
-        lane[i % 8] += (double)g[i] * g[i];
+        squares_add(type, g, first + i, &sum);
+    memcpy(lane, &sum, sizeof(lane));
+    for (; i < count; i++) {
+        double x = vf_get_as(type, g, first + i, 1)[0];
+        lane[i % 8] += x * x;
+    }
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+// Two parts at a time: one part's additions wait for each other longer than its elements take to arrive.
+INLINE void squares_over(zero_dtype type, const squares_job *job, int64_t k, int64_t last)
+{
+    const int64_t *first = job->first;
+    const int32_t *count = job->count;
+    for (; k + 2 <= last; k += 2) {
+        eight sum0 = {0}, sum1 = {0};
+        int64_t i = 0, both = ZR_MIN(count[k], count[k + 1]);
+        for (; i + 8 <= both; i += 8) {
+            squares_add(type, job->g, first[k] + i, &sum0);
+            squares_add(type, job->g, first[k + 1] + i, &sum1);
+        }
+        job->sums[k] = squares_finish(type, job->g, first[k], i, count[k], sum0);
+        job->sums[k + 1] = squares_finish(type, job->g, first[k + 1], i, count[k + 1], sum1);
+    }
+    if (k < last)
+        job->sums[k] = squares_finish(type, job->g, first[k], 0, count[k], (eight){0});
 }
 
 static void squares_parts(const void *job_, int64_t first, int64_t last, int worker)
 {
     const squares_job *job = job_;
-    for (int64_t k = first; k < last; k++)
-        job->sums[k] = part_squares(job->g + job->first[k], job->count[k]);
+    WITH_TYPE(TYPE, job->dtype, squares_over(TYPE, job, first, last));
 }
 
-static void square_sums(zr_queue *queue, const float *g, int64_t parts, const int64_t *first, const int32_t *count,
-                        double *sums)
+static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts, const int64_t *first,
+                        const int32_t *count, double *sums)
 {
-    squares_job job = {.g = g, .first = first, .count = count, .sums = sums};
+    squares_job job = {.dtype = dtype, .g = g, .first = first, .count = count, .sums = sums};
     zr_cpu_for(queue, parts, 16, squares_parts, &job);
 }
 
@@ -251,5 +340,4 @@ const zr_optimizer_ops ZR_CPU_TABLE(zr_cpu_optimizer_ops) = {
     .square_sums = square_sums,
     .lamb_direction = lamb_direction,
     .subtract_scaled = subtract_scaled,
-    .scale = scale,
 };

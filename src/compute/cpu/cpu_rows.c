@@ -11,8 +11,9 @@
 
 typedef struct norm_job {
     const zr_norm *norm;
-    const float *a, *b, *gamma, *beta, *dy; // a: x where b is NULL
-    float *sum, *y, *mean, *rstd, *dx;
+    const void *x, *branch, *gamma, *beta, *dy; // branch: NULL where nothing is added
+    void *sum, *y, *dx;
+    float *mean, *rstd;
     bool add_dx, add_parameters;
     int64_t block_rows, blocks;
     float *partial, *dgamma, *dbeta;
@@ -23,33 +24,33 @@ static int64_t worth(int64_t width) // rows that are worth a thread
     return ZR_MAX(1, 8192 / ZR_MAX(1, width));
 }
 
-// ---- LayerNorm forward ----
+// ---- LayerNorm forward; `at`: where a row begins in the arrays, in elements ----
 
-static float row_mean(const float *x, int64_t width)
+INLINE float row_mean(zero_dtype type, const void *x, int64_t at, int64_t width)
 {
     vf s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-    int64_t j = 0;
-    for (; j + 4 * LANES <= width; j += 4 * LANES) {
-        s0 += vf_load(x + j), s1 += vf_load(x + j + LANES);
-        s2 += vf_load(x + j + 2 * LANES), s3 += vf_load(x + j + 3 * LANES);
+    int64_t j = at, end = at + width;
+    for (; j + 4 * LANES <= end; j += 4 * LANES) {
+        s0 += vf_get_as(type, x, j, LANES), s1 += vf_get_as(type, x, j + LANES, LANES);
+        s2 += vf_get_as(type, x, j + 2 * LANES, LANES), s3 += vf_get_as(type, x, j + 3 * LANES, LANES);
     }
-    for (; j < width; j += LANES)
-        s0 += vf_get(x + j, width - j);
+    for (; j < end; j += LANES)
+        s0 += vf_get_as(type, x, j, end - j);
     return vf_sum((s0 + s1) + (s2 + s3)) / (float)width;
 }
 
 // Squares around *mean, which is then corrected by what rounding left in it.
-static float row_variance(const float *x, int64_t width, float *mean)
+INLINE float row_variance(zero_dtype type, const void *x, int64_t at, int64_t width, float *mean)
 {
     vf q0 = {0}, q1 = {0}, s0 = {0}, s1 = {0};
-    int64_t j = 0;
-    for (; j + 2 * LANES <= width; j += 2 * LANES) {
-        vf d0 = vf_load(x + j) - *mean, d1 = vf_load(x + j + LANES) - *mean;
+    int64_t j = at, end = at + width;
+    for (; j + 2 * LANES <= end; j += 2 * LANES) {
+        vf d0 = vf_get_as(type, x, j, LANES) - *mean, d1 = vf_get_as(type, x, j + LANES, LANES) - *mean;
         q0 += d0 * d0, q1 += d1 * d1;
         s0 += d0, s1 += d1;
     }
-    for (; j < width; j += LANES) {
-        vf d = vf_keep(vf_get(x + j, width - j) - *mean, width - j, 0);
+    for (; j < end; j += LANES) {
+        vf d = vf_keep(vf_get_as(type, x, j, end - j) - *mean, end - j, 0);
         q0 += d * d;
         s0 += d;
     }
@@ -58,50 +59,67 @@ static float row_variance(const float *x, int64_t width, float *mean)
     return variance < 0 ? 0 : variance;
 }
 
-static void row_add(const float *a, const float *b, float *sum, int64_t width)
+INLINE void row_add(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t at)
 {
-    for (int64_t j = 0; j < width; j += LANES)
-        vf_put(sum + j, width - j, vf_get(a + j, width - j) + vf_get(b + j, width - j));
+    for (int64_t j = at, end = at + job->norm->width; j < end; j += LANES) {
+        vf x = vf_get_as(stream, job->x, j, end - j);
+        vf_put_as(stream, job->sum, j, end - j, x + vf_get_as(type, job->branch, j, end - j));
+    }
+}
+
+INLINE void row_normalize(zero_dtype stream, zero_dtype type, const norm_job *job, const void *x, int64_t at,
+                          float mean, float rstd)
+{
+    int64_t width = job->norm->width;
+    for (int64_t j = 0; j < width; j += LANES) {
+        int64_t left = width - j;
+        vf normal = (vf_get_as(stream, x, at + j, left) - mean) * rstd;
+        vf scaled = normal * vf_get_as(type, job->gamma, j, left);
+        vf_put_as(type, job->y, at + j, left, scaled + vf_get_as(type, job->beta, j, left));
+    }
+}
+
+INLINE void norm_row(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t i)
+{
+    int64_t width = job->norm->width, at = i * width;
+    const void *x = job->branch ? job->sum : job->x;
+    if (job->branch)
+        row_add(stream, type, job, at);
+    float mean = row_mean(stream, x, at, width);
+    float rstd = 1 / sqrtf(row_variance(stream, x, at, width, &mean) + job->norm->epsilon);
+    row_normalize(stream, type, job, x, at, mean, rstd);
+    if (job->mean)
+        job->mean[i] = mean;
+    if (job->rstd)
+        job->rstd[i] = rstd;
 }
 
 static void norm_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const norm_job *job = job_;
-    int64_t width = job->norm->width;
-    for (int64_t i = first; i < last; i++) {
-        const float *x = job->a + i * width;
-        float *y = job->y + i * width;
-        if (job->b) {
-            row_add(x, job->b + i * width, job->sum + i * width, width);
-            x = job->sum + i * width;
-        }
-        float mean = row_mean(x, width), rstd = 1 / sqrtf(row_variance(x, width, &mean) + job->norm->epsilon);
-        for (int64_t j = 0; j < width; j += LANES) {
-            int64_t left = width - j;
-            vf normal = (vf_get(x + j, left) - mean) * rstd;
-            vf_put(y + j, left, normal * vf_get(job->gamma + j, left) + vf_get(job->beta + j, left));
-        }
-        if (job->mean)
-            job->mean[i] = mean;
-        if (job->rstd)
-            job->rstd[i] = rstd;
-    }
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(S, job->norm->stream, WITH_TYPE(T, job->norm->dtype, norm_row(S, T, job, i)));
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const float *gamma, const float *beta,
+static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, const void *beta,
                          void *y, float *mean, float *rstd)
 {
-    assert(norm->dtype == ZERO_F32);
-    norm_job job = {.norm = norm, .a = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
+    norm_job job = {.norm = norm, .x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
     zr_cpu_for(queue, norm->rows, worth(norm->width), norm_rows, &job);
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *a, const void *b, void *sum,
-                                  const float *gamma, const float *beta, void *y, float *mean, float *rstd)
+static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum,
+                                  const void *gamma, const void *beta, void *y, float *mean, float *rstd)
 {
-    assert(norm->dtype == ZERO_F32);
-    norm_job job = {
-        .norm = norm, .a = a, .b = b, .sum = sum, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
+    norm_job job = {.norm = norm,
+                    .x = x,
+                    .branch = branch,
+                    .sum = sum,
+                    .gamma = gamma,
+                    .beta = beta,
+                    .y = y,
+                    .mean = mean,
+                    .rstd = rstd};
     zr_cpu_for(queue, norm->rows, worth(norm->width), norm_rows, &job);
 }
 
@@ -114,27 +132,30 @@ static int64_t block_rows(int64_t rows)
 }
 
 // dx of one row, and its part of dgamma and dbeta added to scale and shift.
-static void norm_backward_row(const norm_job *job, int64_t i, float *scale, float *shift)
+INLINE void norm_backward_row(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t i, float *scale,
+                              float *shift)
 {
     int64_t width = job->norm->width, at = i * width;
     float mean = job->mean[i], rstd = job->rstd[i];
     vf sum = {0}, dot = {0};
     for (int64_t j = 0; j < width; j += LANES) {
         int64_t left = width - j;
-        vf dy = vf_get(job->dy + at + j, left), g = dy * vf_get(job->gamma + j, left);
-        vf normal = (vf_get(job->a + at + j, left) - mean) * rstd;
+        vf g = vf_get_as(type, job->dy, at + j, left) * vf_get_as(type, job->gamma, j, left);
+        vf normal = (vf_get_as(stream, job->x, at + j, left) - mean) * rstd;
         sum += g;
         dot += g * normal;
     }
     float mean_sum = vf_sum(sum) / (float)width, mean_dot = vf_sum(dot) / (float)width;
     for (int64_t j = 0; j < width; j += LANES) {
         int64_t left = width - j;
-        vf dy = vf_get(job->dy + at + j, left), g = dy * vf_get(job->gamma + j, left);
-        vf normal = (vf_get(job->a + at + j, left) - mean) * rstd;
+        vf dy = vf_get_as(type, job->dy, at + j, left), g = dy * vf_get_as(type, job->gamma, j, left);
+        vf normal = (vf_get_as(stream, job->x, at + j, left) - mean) * rstd;
         vf dx = (g - mean_sum - normal * mean_dot) * rstd;
         vf_put(scale + j, left, vf_get(scale + j, left) + dy * normal);
         vf_put(shift + j, left, vf_get(shift + j, left) + dy);
-        vf_put(job->dx + at + j, left, job->add_dx ? vf_get(job->dx + at + j, left) + dx : dx);
+        if (job->add_dx)
+            dx += vf_get_as(stream, job->dx, at + j, left);
+        vf_put_as(stream, job->dx, at + j, left, dx);
     }
 }
 
@@ -147,7 +168,8 @@ static void norm_backward_blocks(const void *job_, int64_t first, int64_t last, 
         int64_t end = ZR_MIN((block + 1) * job->block_rows, job->norm->rows);
         memset(partial, 0, sizeof(float) * (size_t)(2 * width));
         for (int64_t i = block * job->block_rows; i < end; i++)
-            norm_backward_row(job, i, partial, partial + width);
+            WITH_TYPE(S, job->norm->stream,
+                      WITH_TYPE(T, job->norm->dtype, norm_backward_row(S, T, job, i, partial, partial + width)));
     }
 }
 
@@ -169,16 +191,15 @@ static void norm_collect(const void *job_, int64_t first, int64_t last, int work
     }
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const float *gamma,
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma,
                           const float *mean, const float *rstd, void *dx, bool add_dx, float *dgamma, float *dbeta,
                           bool add_parameters, void *scratch)
 {
-    assert(norm->dtype == ZERO_F32);
     int64_t rows = block_rows(norm->rows);
     norm_job job = {
         .norm = norm,
         .dy = dy,
-        .a = x,
+        .x = x,
         .gamma = gamma,
         .mean = (float *)mean,
         .rstd = (float *)rstd,
@@ -201,88 +222,105 @@ static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
     return sizeof(float) * (size_t)((norm->rows + rows - 1) / rows * 2 * norm->width);
 }
 
-// ---- softmax and cross-entropy ----
+// ---- softmax and cross-entropy: a row of fp32 keeps its exponentials between the passes; one of 16 bits makes them twice, so
+// that what it stores is rounded once ----
 
 typedef struct softmax_job {
+    zero_dtype dtype;
     int64_t width;
     float factor;
-    float *x, *row_loss;
+    void *x;
+    float *row_loss;
     const int32_t *target;
     bool gradient;
 } softmax_job;
 
-static float row_largest(const float *x, int64_t width)
+static void *softmax_row(const softmax_job *job, int64_t i)
+{
+    return (char *)job->x + i * job->width * (int64_t)zero_dtype_bytes(job->dtype);
+}
+
+INLINE float row_largest(zero_dtype type, const void *x, int64_t width)
 {
     vf m0 = vf_all(-INFINITY), m1 = m0;
     int64_t j = 0;
     for (; j + 2 * LANES <= width; j += 2 * LANES) {
-        m0 = vf_max(vf_load(x + j), m0);
-        m1 = vf_max(vf_load(x + j + LANES), m1);
+        m0 = vf_max(vf_get_as(type, x, j, LANES), m0);
+        m1 = vf_max(vf_get_as(type, x, j + LANES, LANES), m1);
     }
     for (; j < width; j += LANES)
-        m0 = vf_max(vf_keep(vf_get(x + j, width - j), width - j, -INFINITY), m0);
+        m0 = vf_max(vf_keep(vf_get_as(type, x, j, width - j), width - j, -INFINITY), m0);
     return vf_largest(vf_max(m0, m1));
 }
 
 // Sum of e^(x - largest), which is written over x where `keep`.
-static double row_exponentials(float *x, int64_t width, float largest, bool keep)
+INLINE double row_exponentials(zero_dtype type, void *x, int64_t width, float largest, bool keep)
 {
     double total = 0;
     for (int64_t start = 0; start < width; start += SPAN) {
         int64_t end = ZR_MIN(start + SPAN, width), j = start;
         vf s0 = {0}, s1 = {0};
         for (; j + 2 * LANES <= end; j += 2 * LANES) {
-            vf e0 = vf_exp(vf_load(x + j) - largest), e1 = vf_exp(vf_load(x + j + LANES) - largest);
+            vf e0 = vf_exp(vf_get_as(type, x, j, LANES) - largest);
+            vf e1 = vf_exp(vf_get_as(type, x, j + LANES, LANES) - largest);
             s0 += e0, s1 += e1;
             if (keep)
-                vf_store(x + j, e0), vf_store(x + j + LANES, e1);
+                vf_put_as(type, x, j, LANES, e0), vf_put_as(type, x, j + LANES, LANES, e1);
         }
         for (; j < end; j += LANES) {
-            vf e = vf_keep(vf_exp(vf_get(x + j, end - j) - largest), end - j, 0);
+            vf e = vf_keep(vf_exp(vf_get_as(type, x, j, end - j) - largest), end - j, 0);
             s0 += e;
             if (keep)
-                vf_put(x + j, end - j, e);
+                vf_put_as(type, x, j, end - j, e);
         }
         total += (double)vf_sum(s0 + s1);
     }
     return total;
 }
 
-static void row_multiply(float *x, int64_t width, float factor)
+// x = e^(x - largest) * factor, or x * factor where x is kept exponentials.
+INLINE void row_multiply(zero_dtype type, void *x, int64_t width, float largest, bool kept, float factor)
 {
-    for (int64_t j = 0; j < width; j += LANES)
-        vf_put(x + j, width - j, vf_get(x + j, width - j) * factor);
+    for (int64_t j = 0; j < width; j += LANES) {
+        vf e = vf_get_as(type, x, j, width - j);
+        vf_put_as(type, x, j, width - j, (kept ? e : vf_exp(e - largest)) * factor);
+    }
+}
+
+INLINE void loss_row(zero_dtype type, const softmax_job *job, int64_t i)
+{
+    void *x = softmax_row(job, i);
+    int64_t width = job->width;
+    int32_t target = job->target[i];
+    assert(target < width);
+    if (target < 0) {
+        job->row_loss[i] = 0;
+        if (job->gradient)
+            memset(x, 0, zero_dtype_bytes(type) * (size_t)width);
+        return;
+    }
+    float largest = row_largest(type, x, width), aimed = vf_get_as(type, x, target, 1)[0];
+    double sum = row_exponentials(type, x, width, largest, type == ZERO_F32 && job->gradient);
+    job->row_loss[i] = (float)(log(sum) + ((double)largest - (double)aimed));
+    if (!job->gradient)
+        return;
+    row_multiply(type, x, width, largest, type == ZERO_F32, (float)(job->factor / sum));
+    double probability = vf_exp(vf_all(aimed - largest))[0];
+    vf_put_as(type, x, target, 1, vf_all((float)((probability - sum) / sum * job->factor)));
 }
 
 static void loss_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const softmax_job *job = job_;
-    for (int64_t i = first; i < last; i++) {
-        float *x = job->x + i * job->width;
-        int32_t target = job->target[i];
-        assert(target < job->width);
-        if (target < 0) {
-            job->row_loss[i] = 0;
-            if (job->gradient)
-                memset(x, 0, sizeof(float) * (size_t)job->width);
-            continue;
-        }
-        float largest = row_largest(x, job->width), aimed = x[target];
-        double sum = row_exponentials(x, job->width, largest, job->gradient);
-        job->row_loss[i] = (float)(log(sum) + ((double)largest - (double)aimed));
-        if (!job->gradient)
-            continue;
-        float probability = x[target];
-        row_multiply(x, job->width, (float)(job->factor / sum));
-        x[target] = (float)((probability - sum) / sum * job->factor);
-    }
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(T, job->dtype, loss_row(T, job, i));
 }
 
 static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss,
                  bool gradient)
 {
-    assert(loss->dtype == ZERO_F32);
-    softmax_job job = {.width = loss->vocab,
+    softmax_job job = {.dtype = loss->dtype,
+                       .width = loss->vocab,
                        .factor = loss->factor,
                        .x = logits,
                        .row_loss = row_loss,
@@ -291,20 +329,23 @@ static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32
     zr_cpu_for(queue, loss->rows, worth(loss->vocab), loss_rows, &job);
 }
 
+INLINE void row_softmax(zero_dtype type, void *x, int64_t width)
+{
+    float largest = row_largest(type, x, width);
+    double sum = row_exponentials(type, x, width, largest, type == ZERO_F32);
+    row_multiply(type, x, width, largest, type == ZERO_F32, (float)(1 / sum));
+}
+
 static void softmax_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const softmax_job *job = job_;
-    for (int64_t i = first; i < last; i++) {
-        float *x = job->x + i * job->width;
-        double sum = row_exponentials(x, job->width, row_largest(x, job->width), true);
-        row_multiply(x, job->width, (float)(1 / sum));
-    }
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(T, job->dtype, row_softmax(T, softmax_row(job, i), job->width));
 }
 
 static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
 {
-    assert(dtype == ZERO_F32);
-    softmax_job job = {.width = width, .x = x};
+    softmax_job job = {.dtype = dtype, .width = width, .x = x};
     zr_cpu_for(queue, rows, worth(width), softmax_rows, &job);
 }
 

@@ -1,4 +1,4 @@
-// The register tile that attention and the portable products are made of: out(MR, NR) [+]= A(MR, count) B(count, NR).
+// The register tile that attention is made of: out(MR, NR) [+]= A(MR, count) B(count, NR).
 //
 //              count                NR = two vectors
 //         +-----------+          +------+
@@ -8,7 +8,7 @@
 #ifndef ZR_COMPUTE_CPU_TILE_H
 #define ZR_COMPUTE_CPU_TILE_H
 
-#include "compute/cpu/cpu_vector.h"
+#include "compute/cpu/cpu_storage.h"
 
 #define MR 6
 #define NR (2 * LANES)
@@ -48,13 +48,39 @@ INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const fl
     vf_store(out + 5 * out_step, s50), vf_store(out + 5 * out_step + LANES, s51);
 }
 
-// Four rows of four floats become four columns, times factor; rows lie from_step and to_step apart.
-typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+// ---- packing: rows of any storage type become fp32 in the order in which a tile reads them ----
 
-INLINE void transpose_quad(const float *from, int64_t from_step, float *to, int64_t to_step, float factor)
+INLINE const void *element_at(zero_dtype type, const void *array, int64_t i)
 {
-    quad r0 = *(const quad *)from, r1 = *(const quad *)(from + from_step);
-    quad r2 = *(const quad *)(from + 2 * from_step), r3 = *(const quad *)(from + 3 * from_step);
+    return (const char *)array + i * (type == ZERO_F32 ? 4 : 2);
+}
+
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint16_t quad_halves __attribute__((vector_size(8), aligned(2), may_alias));
+typedef uint32_t quad_words __attribute__((vector_size(16)));
+
+INLINE quad quad_get_as(zero_dtype type, const void *array, int64_t i)
+{
+    const void *at = element_at(type, array, i);
+    if (type == ZERO_F32)
+        return *(const quad *)at;
+#if LANES >= 8
+    __m128i halves = _mm_loadl_epi64(at);
+    return (quad)(type == ZERO_BF16 ? (__m128)_mm_slli_epi32(_mm_cvtepu16_epi32(halves), 16) : _mm_cvtph_ps(halves));
+#else
+    quad_halves halves = *(const quad_halves *)at;
+    if (type == ZERO_BF16)
+        return (quad)(__builtin_convertvector(halves, quad_words) << 16);
+    return (quad){zr_f16_to_f32(halves[0]), zr_f16_to_f32(halves[1]), zr_f16_to_f32(halves[2]), zr_f16_to_f32(halves[3])};
+#endif
+}
+
+// Four rows of four elements, the first at `from`, become four columns, times factor; rows lie from_step and to_step apart.
+INLINE void transpose_quad(zero_dtype type, const void *array, int64_t from, int64_t from_step, float *to,
+                           int64_t to_step, float factor)
+{
+    quad r0 = quad_get_as(type, array, from), r1 = quad_get_as(type, array, from + from_step);
+    quad r2 = quad_get_as(type, array, from + 2 * from_step), r3 = quad_get_as(type, array, from + 3 * from_step);
     quad t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
     quad t2 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
     *(quad *)to = __builtin_shufflevector(t0, t1, 0, 1, 4, 5) * factor;
@@ -63,40 +89,47 @@ INLINE void transpose_quad(const float *from, int64_t from_step, float *to, int6
     *(quad *)(to + 3 * to_step) = __builtin_shufflevector(t2, t3, 2, 3, 6, 7) * factor;
 }
 
+INLINE void prefetch_row(zero_dtype type, const void *array, int64_t first, int64_t count)
+{
+    for (int64_t t = 0; t < count; t += type == ZERO_F32 ? 16 : 32)
+        __builtin_prefetch(element_at(type, array, first + t));
+}
+
 // `rows` rows of `from` become columns, in panels of `panel` of them: to[(i / panel) * panel * depth + t * panel + i % panel]
-// = factor * from[i*from_step + t]. The last panel is filled up with zeros.
-INLINE void pack_columns(const float *from, int64_t from_step, int64_t rows, int64_t depth, int64_t panel, float factor,
-                         float *to)
+// = factor * from[i*from_step + t]. The last panel is filled up with zeros. type: of from, a constant (WITH_TYPE).
+INLINE void pack_columns(zero_dtype type, const void *from, int64_t from_step, int64_t rows, int64_t depth,
+                         int64_t panel, float factor, float *to)
 {
     for (int64_t start = 0; start < rows; start += panel, to += panel * depth) {
         int64_t filled = rows - start < panel ? rows - start : panel, i = 0;
         for (; i + 4 <= filled; i += 4) {
-            const float *row = from + (start + i) * from_step;
+            int64_t row = (start + i) * from_step, t = 0;
             for (int64_t r = 0; r < 4; r++)
-                for (int64_t t = 0; t < depth; t += 16)
-                    __builtin_prefetch(row + (PREFETCH + r) * from_step + t);
-            int64_t t = 0;
+                prefetch_row(type, from, row + (PREFETCH + r) * from_step, depth);
             for (; t + 4 <= depth; t += 4)
-                transpose_quad(row + t, from_step, to + t * panel + i, panel, factor);
+                transpose_quad(type, from, row + t, from_step, to + t * panel + i, panel, factor);
             for (; t < depth; t++)
                 for (int64_t r = 0; r < 4; r++)
-                    to[t * panel + i + r] = factor * row[r * from_step + t];
+                    to[t * panel + i + r] = factor * vf_get_as(type, from, row + r * from_step + t, 1)[0];
         }
+        for (; i < filled; i++)
+            for (int64_t t = 0; t < depth; t++)
+                to[t * panel + i] = factor * vf_get_as(type, from, (start + i) * from_step + t, 1)[0];
         for (; i < panel; i++)
             for (int64_t t = 0; t < depth; t++)
-                to[t * panel + i] = i < filled ? factor * from[(start + i) * from_step + t] : 0;
+                to[t * panel + i] = 0;
     }
 }
 
-// `rows` rows of `depth` floats to rows of `wide` >= depth, and zero rows up to `padded`; what is beyond depth is zero.
-INLINE void pack_rows(const float *from, int64_t from_step, int64_t rows, int64_t padded, int64_t depth, int64_t wide,
-                      float *to)
+// `rows` rows of `depth` elements to rows of `wide` >= depth floats, a multiple of LANES, and zero rows up to `padded`; what
+// is beyond depth is zero.
+INLINE void pack_rows(zero_dtype type, const void *from, int64_t from_step, int64_t rows, int64_t padded, int64_t depth,
+                      int64_t wide, float *to)
 {
     for (int64_t i = 0; i < rows; i++) {
-        for (int64_t t = 0; t < depth; t += 16)
-            __builtin_prefetch(from + (i + PREFETCH) * from_step + t);
-        memcpy(to + i * wide, from + i * from_step, sizeof(float) * (size_t)depth);
-        memset(to + i * wide + depth, 0, sizeof(float) * (size_t)(wide - depth));
+        prefetch_row(type, from, (i + PREFETCH) * from_step, depth);
+        for (int64_t t = 0; t < wide; t += LANES)
+            vf_store(to + i * wide + t, vf_get_as(type, from, i * from_step + t, depth > t ? depth - t : 0));
     }
     memset(to + rows * wide, 0, sizeof(float) * (size_t)((padded - rows) * wide));
 }

@@ -2,7 +2,29 @@
 #ifndef ZR_COMPUTE_REF_H
 #define ZR_COMPUTE_REF_H
 
+#include "base/dtype.h"
 #include "compute/compute.h"
+
+// Element i of an array of storage type F32, BF16 or F16.
+static inline double ref_get(zero_dtype dtype, const void *array, int64_t i)
+{
+    if (dtype == ZERO_F32)
+        return ((const float *)array)[i];
+    uint16_t bits = ((const uint16_t *)array)[i];
+    return dtype == ZERO_BF16 ? zr_bf16_to_f32(bits) : zr_f16_to_f32(bits);
+}
+
+static inline void ref_put(zero_dtype dtype, void *array, int64_t i, double value)
+{
+    if (dtype == ZERO_F32)
+        ((float *)array)[i] = (float)value;
+    else
+        ((uint16_t *)array)[i] = dtype == ZERO_BF16 ? zr_f32_to_bf16((float)value) : zr_f32_to_f16((float)value);
+}
+
+// gelu_new as x (1 + tanh(u)) / 2 without the cancellation that the sum suffers where x is far below zero, and its slope.
+double zr_ref_gelu(double x);
+double zr_ref_gelu_slope(double x);
 
 extern const zr_product_ops zr_ref_product_ops;
 extern const zr_row_ops zr_ref_row_ops;

@@ -8,33 +8,39 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct head { // one (batch, head); rows of q, k, v lie `stride` apart, rows of out and dout `out_stride`
+typedef struct head { // one (batch, head); rows of q, k, v lie `stride` elements apart, rows of out and dout `out_stride`
     const zr_attention *attention;
-    const float *q, *k, *v;
+    const void *qkv;
+    int64_t q, k, v; // first elements in qkv
+    int64_t out;     // and in out and dout
     int64_t stride, out_stride;
     uint64_t first_element; // of the dropout mask
 } head;
 
-static head head_at(const zr_attention *attention, const float *qkv, int64_t b, int64_t h)
+static head head_at(const zr_attention *attention, const void *qkv, int64_t index)
 {
+    int64_t b = index / attention->heads, h = index % attention->heads;
     int64_t width = attention->heads * attention->head_dim;
-    const float *q = qkv + b * attention->seq * 3 * width + h * attention->head_dim;
+    int64_t q = b * attention->seq * 3 * width + h * attention->head_dim;
     return (head){
         .attention = attention,
+        .qkv = qkv,
         .q = q,
         .k = q + width,
         .v = q + 2 * width,
+        .out = b * attention->seq * width + h * attention->head_dim,
         .stride = 3 * width,
         .out_stride = width,
-        .first_element = (uint64_t)((b * attention->heads + h) * attention->seq * attention->seq),
+        .first_element = (uint64_t)(index * attention->seq * attention->seq),
     };
 }
 
-static double dot(const float *a, const float *b, int64_t count)
+static double dot(zero_dtype dtype_a, const void *a, int64_t at_a, zero_dtype dtype_b, const void *b, int64_t at_b,
+                  int64_t count)
 {
     double sum = 0;
     for (int64_t c = 0; c < count; c++)
-        sum += (double)a[c] * b[c];
+        sum += ref_get(dtype_a, a, at_a + c) * ref_get(dtype_b, b, at_b + c);
     return sum;
 }
 
@@ -50,9 +56,11 @@ static double mask(const head *at, int64_t i, int64_t j)
 // probability[0..i] of query i; returns the log-sum-exp of its scores.
 static double probabilities(const head *at, int64_t i, double *probability)
 {
+    zero_dtype type = at->attention->dtype;
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j <= i; j++) {
-        probability[j] = dot(at->q + i * at->stride, at->k + j * at->stride, at->attention->head_dim)
+        probability[j] = dot(type, at->qkv, at->q + i * at->stride, type, at->qkv, at->k + j * at->stride,
+                             at->attention->head_dim)
                          * at->attention->scale;
         max = probability[j] > max ? probability[j] : max;
     }
@@ -63,15 +71,12 @@ static double probabilities(const head *at, int64_t i, double *probability)
     return max + log(sum);
 }
 
-static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out_, float *lse,
+static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse,
                     void *scratch)
 {
-    assert(attention->dtype == ZERO_F32);
     double *probability = scratch;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
-        int64_t b = bh / attention->heads, h = bh % attention->heads;
-        head at = head_at(attention, qkv, b, h);
-        float *out = (float *)out_ + b * attention->seq * at.out_stride + h * attention->head_dim;
+        head at = head_at(attention, qkv, bh);
         for (int64_t i = 0; i < attention->seq; i++) {
             double row_lse = probabilities(&at, i, probability);
             if (lse)
@@ -79,55 +84,50 @@ static void forward(zr_queue *queue, const zr_attention *attention, const void *
             for (int64_t c = 0; c < attention->head_dim; c++) {
                 double sum = 0;
                 for (int64_t j = 0; j <= i; j++)
-                    sum += probability[j] * mask(&at, i, j) * at.v[j * at.stride + c];
-                out[i * at.out_stride + c] = (float)sum;
+                    sum += probability[j] * mask(&at, i, j) * ref_get(attention->dtype, qkv, at.v + j * at.stride + c);
+                ref_put(attention->dtype, out, at.out + i * at.out_stride + c, sum);
             }
         }
     }
 }
 
 // Adds what query i gives to dk and dv (seq, head_dim), and writes its dq.
-static void backward_row(const head *at, int64_t i, const float *out, const float *dout, double *probability,
-                         double *dk, double *dv, float *dq)
+static void backward_row(const head *at, int64_t i, const void *out, const void *dout, double *probability, double *dk,
+                         double *dv, void *dqkv)
 {
-    int64_t dim = at->attention->head_dim;
-    double scale = at->attention->scale, delta = dot(out, dout, dim), row[dim];
+    zero_dtype type = at->attention->dtype;
+    int64_t dim = at->attention->head_dim, q = at->q + i * at->stride, o = at->out + i * at->out_stride;
+    double scale = at->attention->scale, delta = dot(type, out, o, type, dout, o, dim), row[dim];
     probabilities(at, i, probability);
     memset(row, 0, sizeof(row));
     for (int64_t j = 0; j <= i; j++) {
+        int64_t k = at->k + j * at->stride, v = at->v + j * at->stride;
         double kept = mask(at, i, j);
-        double ds = probability[j] * (dot(dout, at->v + j * at->stride, dim) * kept - delta) * scale;
+        double ds = probability[j] * (dot(type, dout, o, type, at->qkv, v, dim) * kept - delta) * scale;
         for (int64_t c = 0; c < dim; c++) {
-            dv[j * dim + c] += probability[j] * kept * dout[c];
-            dk[j * dim + c] += ds * at->q[i * at->stride + c];
-            row[c] += ds * at->k[j * at->stride + c];
+            dv[j * dim + c] += probability[j] * kept * ref_get(type, dout, o + c);
+            dk[j * dim + c] += ds * ref_get(type, at->qkv, q + c);
+            row[c] += ds * ref_get(type, at->qkv, k + c);
         }
     }
     for (int64_t c = 0; c < dim; c++)
-        dq[c] = (float)row[c];
+        ref_put(type, dqkv, q + c, row[c]);
 }
 
-static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out_,
-                     const float *lse, const void *dout_, void *dqkv_, void *scratch)
+static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out,
+                     const float *lse, const void *dout, void *dqkv, void *scratch)
 {
-    assert(attention->dtype == ZERO_F32);
-    int64_t seq = attention->seq, dim = attention->head_dim, width = attention->heads * dim;
+    int64_t seq = attention->seq, dim = attention->head_dim;
     double *probability = scratch, *dk = probability + seq, *dv = dk + seq * dim;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
-        int64_t b = bh / attention->heads, h = bh % attention->heads;
-        head at = head_at(attention, qkv, b, h);
-        float *dq = (float *)dqkv_ + (at.q - (const float *)qkv);
-        int64_t first = b * seq * width + h * dim;
+        head at = head_at(attention, qkv, bh);
         memset(dk, 0, sizeof(double) * (size_t)(2 * seq * dim));
-        for (int64_t i = 0; i < seq; i++) {
-            const float *out = (const float *)out_ + first + i * width,
-                        *dout = (const float *)dout_ + first + i * width;
-            backward_row(&at, i, out, dout, probability, dk, dv, dq + i * at.stride);
-        }
+        for (int64_t i = 0; i < seq; i++)
+            backward_row(&at, i, out, dout, probability, dk, dv, dqkv);
         for (int64_t j = 0; j < seq; j++)
             for (int64_t c = 0; c < dim; c++) {
-                dq[j * at.stride + width + c] = (float)dk[j * dim + c];
-                dq[j * at.stride + 2 * width + c] = (float)dv[j * dim + c];
+                ref_put(attention->dtype, dqkv, at.k + j * at.stride + c, dk[j * dim + c]);
+                ref_put(attention->dtype, dqkv, at.v + j * at.stride + c, dv[j * dim + c]);
             }
     }
 }
@@ -137,28 +137,36 @@ static size_t scratch(const zr_queue *queue, const zr_attention *attention)
     return sizeof(double) * (size_t)(attention->seq * (1 + 2 * attention->head_dim));
 }
 
-static void decode(zr_queue *queue, const zr_attention *attention, const void *qkv_, float *k_cache, float *v_cache,
-                   int64_t capacity, int64_t at, void *out_)
+static void decode_head(const zr_attention *attention, const void *qkv, int64_t h, const float *k, const float *v,
+                        int64_t at, void *out)
 {
-    assert(attention->dtype == ZERO_F32 && at < capacity);
+    int64_t dim = attention->head_dim, first = h * dim;
+    double max = -INFINITY, sum = 0, row[dim];
+    for (int64_t j = 0; j <= at; j++)
+        max = fmax(max, dot(attention->dtype, qkv, first, ZERO_F32, k, j * dim, dim) * attention->scale);
+    memset(row, 0, sizeof(row));
+    for (int64_t j = 0; j <= at; j++) {
+        double weight = exp(dot(attention->dtype, qkv, first, ZERO_F32, k, j * dim, dim) * attention->scale - max);
+        sum += weight;
+        for (int64_t c = 0; c < dim; c++)
+            row[c] += weight * v[j * dim + c];
+    }
+    for (int64_t c = 0; c < dim; c++)
+        ref_put(attention->dtype, out, first + c, row[c] / sum);
+}
+
+static void decode(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache,
+                   int64_t capacity, int64_t at, void *out)
+{
+    assert(at < capacity);
     int64_t dim = attention->head_dim, width = attention->heads * dim;
     for (int64_t h = 0; h < attention->heads; h++) {
-        const float *q = (const float *)qkv_ + h * dim;
-        float *k = k_cache + h * capacity * dim, *v = v_cache + h * capacity * dim, *out = (float *)out_ + h * dim;
-        memcpy(k + at * dim, q + width, sizeof(float) * (size_t)dim);
-        memcpy(v + at * dim, q + 2 * width, sizeof(float) * (size_t)dim);
-        double max = -INFINITY, sum = 0, row[dim];
-        for (int64_t j = 0; j <= at; j++)
-            max = fmax(max, dot(q, k + j * dim, dim) * attention->scale);
-        memset(row, 0, sizeof(row));
-        for (int64_t j = 0; j <= at; j++) {
-            double weight = exp(dot(q, k + j * dim, dim) * attention->scale - max);
-            sum += weight;
-            for (int64_t c = 0; c < dim; c++)
-                row[c] += weight * v[j * dim + c];
+        float *k = k_cache + h * capacity * dim, *v = v_cache + h * capacity * dim;
+        for (int64_t c = 0; c < dim; c++) {
+            k[at * dim + c] = (float)ref_get(attention->dtype, qkv, width + h * dim + c);
+            v[at * dim + c] = (float)ref_get(attention->dtype, qkv, 2 * width + h * dim + c);
         }
-        for (int64_t c = 0; c < dim; c++)
-            out[c] = (float)(row[c] / sum);
+        decode_head(attention, qkv, h, k, v, at, out);
     }
 }
 

@@ -45,55 +45,61 @@ static void lion(const zr_update *u, float *p, float *m, float *unused, double g
     *m = (float)(u->beta2 * *m + (1 - u->beta2) * g);
 }
 
-static void update(zr_queue *queue, const zr_update *update, int64_t n, float *p, float *state0, float *state1,
-                   const float *g)
+static void write_copy(const zr_range_states *at, int64_t i) // after each write of the master
+{
+    if (at->parameters)
+        ref_put(at->parameters_dtype, at->parameters, i, at->master[i]);
+}
+
+static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
 {
     static element_update *const by_kind[] = {
         [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
-    for (int64_t i = 0; i < n; i++)
-        by_kind[update->kind](update, p + i, state0 ? state0 + i : NULL, state1 ? state1 + i : NULL,
-                              (double)g[i] * update->gradient_scale);
-}
-
-// The order that every backend keeps: eight sums of every eighth element, then a tree.
-static double part_squares(const float *g, int64_t count)
-{
-    double lane[8] = {0};
-    for (int64_t i = 0; i < count; i++)
-        lane[i % 8] += (double)g[i] * g[i];
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
-}
-
-static void square_sums(zr_queue *queue, const float *g, int64_t parts, const int64_t *first, const int32_t *count,
-                        double *sums)
-{
-    for (int64_t k = 0; k < parts; k++)
-        sums[k] = part_squares(g + first[k], count[k]);
-}
-
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const float *p, float *m, float *v,
-                           const float *g, float *u)
-{
     for (int64_t i = 0; i < n; i++) {
-        double scaled = (double)g[i] * update->gradient_scale;
-        m[i] = (float)(update->beta1 * m[i] + (1 - update->beta1) * scaled);
-        v[i] = (float)(update->beta2 * v[i] + (1 - update->beta2) * scaled * scaled);
-        u[i] = (float)(m[i] / (sqrt(v[i]) + update->epsilon) + update->weight_decay * p[i]);
+        by_kind[update->kind](update, at->master + i, at->state0 ? at->state0 + i : NULL,
+                              at->state1 ? at->state1 + i : NULL,
+                              ref_get(at->gradient_dtype, at->gradient, i) * update->gradient_scale);
+        write_copy(at, i);
     }
 }
 
-static void subtract_scaled(zr_queue *queue, int64_t n, float step, const float *u, float *p)
+// The order that every backend keeps: eight sums of every eighth element, then a tree.
+static double part_squares(zero_dtype dtype, const void *g, int64_t first, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++)
-        p[i] = (float)(p[i] - (double)step * u[i]);
+    double lane[8] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        double x = ref_get(dtype, g, first + i);
+        lane[i % 8] += x * x;
+    }
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-static void scale(zr_queue *queue, int64_t n, float factor, float *x)
+static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts, const int64_t *first,
+                        const int32_t *count, double *sums)
 {
-    for (int64_t i = 0; i < n; i++)
-        x[i] *= factor;
+    for (int64_t k = 0; k < parts; k++)
+        sums[k] = part_squares(dtype, g, first[k], count[k]);
+}
+
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+{
+    float *m = at->state0, *v = at->state1;
+    for (int64_t i = 0; i < n; i++) {
+        double g = ref_get(at->gradient_dtype, at->gradient, i) * update->gradient_scale;
+        m[i] = (float)(update->beta1 * m[i] + (1 - update->beta1) * g);
+        v[i] = (float)(update->beta2 * v[i] + (1 - update->beta2) * g * g);
+        at->direction[i] = (float)(m[i] / (sqrt(v[i]) + update->epsilon) + update->weight_decay * at->master[i]);
+    }
+}
+
+static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
+{
+    for (int64_t i = 0; i < n; i++) {
+        at->master[i] = (float)(at->master[i] - (double)step * at->direction[i]);
+        write_copy(at, i);
+    }
 }
 
 const zr_optimizer_ops zr_ref_optimizer_ops = {
@@ -101,5 +107,4 @@ const zr_optimizer_ops zr_ref_optimizer_ops = {
     .square_sums = square_sums,
     .lamb_direction = lamb_direction,
     .subtract_scaled = subtract_scaled,
-    .scale = scale,
 };

@@ -1,36 +1,58 @@
 // Matrix products, a tile of one row and some columns at a time. Every sum runs over k in order, in double, and is rounded once.
+#include "compute/backends.h"
 #include "compute/ref/ref.h"
 
 #define COLUMNS 64
 
-static void tile(const zr_product *product, const float *a, const float *b, const float *bias, float *d, int64_t i,
-                 int64_t first, int64_t count)
+typedef struct operands {
+    const zr_product *product;
+    const void *a, *b, *operand;
+    void *d;
+} operands;
+
+static double a_get(const operands *of, int64_t i, int64_t t)
 {
-    int64_t a_step = product->trans_a ? product->m : 1;
-    int64_t b_row = product->trans_b ? 1 : product->n, b_column = product->trans_b ? product->k : 1;
-    const float *a_row = product->trans_a ? a + i : a + i * product->k;
-    float *out = d + i * product->n + first;
-    double sum[COLUMNS];
-    for (int64_t j = 0; j < count; j++)
-        sum[j] = (bias ? bias[first + j] : 0.0) + (product->add ? out[j] : 0.0);
-    for (int64_t p = 0; p < product->k; p++) {
-        const float *b_at = b + p * b_row + first * b_column;
-        for (int64_t j = 0; j < count; j++)
-            sum[j] += (double)a_row[p * a_step] * b_at[j * b_column];
-    }
-    for (int64_t j = 0; j < count; j++)
-        out[j] = (float)sum[j];
+    const zr_product *p = of->product;
+    double x = ref_get(p->dtype, of->a, p->trans_a ? t * p->m + i : i * p->k + t);
+    uint32_t stored = 0;
+    if (!p->gelu_a)
+        return x;
+    ref_put(p->dtype, &stored, 0, zr_ref_gelu(x));
+    return ref_get(p->dtype, &stored, 0);
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const float *bias,
+static double finished(const operands *of, double sum, int64_t i, int64_t j)
+{
+    const zr_product *p = of->product;
+    int64_t at = i * p->n + j;
+    if (p->epilogue == ZR_EPILOGUE_BIAS)
+        return sum + ref_get(p->dtype, of->operand, j);
+    if (p->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
+        return sum * zr_ref_gelu_slope(ref_get(p->dtype, of->operand, at));
+    return p->add ? sum + ref_get(p->out, of->d, at) : sum;
+}
+
+static void tile(const operands *of, int64_t i, int64_t first, int64_t count)
+{
+    const zr_product *p = of->product;
+    double sum[COLUMNS] = {0};
+    for (int64_t t = 0; t < p->k; t++) {
+        double x = a_get(of, i, t);
+        for (int64_t j = 0; j < count; j++)
+            sum[j] += x * ref_get(p->dtype, of->b, p->trans_b ? (first + j) * p->k + t : t * p->n + first + j);
+    }
+    for (int64_t j = 0; j < count; j++)
+        ref_put(p->out, of->d, i * p->n + first + j, finished(of, sum[j], i, first + j));
+}
+
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand,
                        void *d, zero_error *error)
 {
-    if (product->dtype != ZERO_F32)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "matrix product: backend \"ref\" multiplies fp32 only");
-    const float *used_bias = product->epilogue == ZR_EPILOGUE_BIAS ? bias : NULL;
+    operands of = {.product = product, .a = a, .b = b, .operand = operand, .d = d};
+    ZERO_TRY(zr_product_check(product, error));
     for (int64_t i = 0; i < product->m; i++)
         for (int64_t j = 0; j < product->n; j += COLUMNS)
-            tile(product, a, b, used_bias, d, i, j, ZR_MIN(COLUMNS, product->n - j));
+            tile(&of, i, j, ZR_MIN(COLUMNS, product->n - j));
     return ZERO_OK;
 }
 

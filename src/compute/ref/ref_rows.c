@@ -3,28 +3,31 @@
 
 #include <math.h>
 
-static void row_statistics(const float *x, int64_t width, double epsilon, double *mean, double *rstd)
+// Of elements at .. at + width - 1 of x.
+static void row_statistics(const zr_norm *norm, const void *x, int64_t at, double *mean, double *rstd)
 {
     double sum = 0, squares = 0;
-    for (int64_t j = 0; j < width; j++)
-        sum += x[j];
-    *mean = sum / (double)width;
-    for (int64_t j = 0; j < width; j++)
-        squares += (x[j] - *mean) * (x[j] - *mean);
-    *rstd = 1 / sqrt(squares / (double)width + epsilon);
+    for (int64_t j = at; j < at + norm->width; j++)
+        sum += ref_get(norm->stream, x, j);
+    *mean = sum / (double)norm->width;
+    for (int64_t j = at; j < at + norm->width; j++) {
+        double distance = ref_get(norm->stream, x, j) - *mean;
+        squares += distance * distance;
+    }
+    *rstd = 1 / sqrt(squares / (double)norm->width + norm->epsilon);
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x_, const float *gamma, const float *beta,
-                         void *y_, float *mean, float *rstd)
+static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, const void *beta,
+                         void *y, float *mean, float *rstd)
 {
-    assert(norm->dtype == ZERO_F32);
     for (int64_t i = 0; i < norm->rows; i++) {
-        const float *x = (const float *)x_ + i * norm->width;
-        float *y = (float *)y_ + i * norm->width;
+        int64_t at = i * norm->width;
         double m, r;
-        row_statistics(x, norm->width, norm->epsilon, &m, &r);
-        for (int64_t j = 0; j < norm->width; j++)
-            y[j] = (float)((x[j] - m) * r * gamma[j] + beta[j]);
+        row_statistics(norm, x, at, &m, &r);
+        for (int64_t j = 0; j < norm->width; j++) {
+            double normal = (ref_get(norm->stream, x, at + j) - m) * r;
+            ref_put(norm->dtype, y, at + j, normal * ref_get(norm->dtype, gamma, j) + ref_get(norm->dtype, beta, j));
+        }
         if (mean)
             mean[i] = (float)m;
         if (rstd)
@@ -32,53 +35,48 @@ static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x_, c
     }
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *a_, const void *b_, void *sum_,
-                                  const float *gamma, const float *beta, void *y, float *mean, float *rstd)
+static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum,
+                                  const void *gamma, const void *beta, void *y, float *mean, float *rstd)
 {
-    const float *a = a_, *b = b_;
-    float *sum = sum_;
     for (int64_t i = 0; i < norm->rows * norm->width; i++)
-        sum[i] = a[i] + b[i];
+        ref_put(norm->stream, sum, i, ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
     norm_forward(queue, norm, sum, gamma, beta, y, mean, rstd);
 }
 
-static void norm_backward_row(const zr_norm *norm, const float *dy, const float *x, const float *gamma, double mean,
-                              double rstd, float *dx, bool add_dx)
+static void norm_backward_row(const zr_norm *norm, const void *dy, const void *x, const void *gamma, int64_t at,
+                              double mean, double rstd, void *dx, bool add_dx)
 {
     double sum = 0, dot = 0;
     for (int64_t j = 0; j < norm->width; j++) {
-        double g = (double)dy[j] * gamma[j];
+        double g = ref_get(norm->dtype, dy, at + j) * ref_get(norm->dtype, gamma, j);
         sum += g;
-        dot += g * (x[j] - mean) * rstd;
+        dot += g * (ref_get(norm->stream, x, at + j) - mean) * rstd;
     }
     sum /= (double)norm->width;
     dot /= (double)norm->width;
     for (int64_t j = 0; j < norm->width; j++) {
-        double d = ((double)dy[j] * gamma[j] - sum - (x[j] - mean) * rstd * dot) * rstd;
-        dx[j] = (float)(add_dx ? dx[j] + d : d);
+        double g = ref_get(norm->dtype, dy, at + j) * ref_get(norm->dtype, gamma, j);
+        double d = (g - sum - (ref_get(norm->stream, x, at + j) - mean) * rstd * dot) * rstd;
+        ref_put(norm->stream, dx, at + j, add_dx ? ref_get(norm->stream, dx, at + j) + d : d);
     }
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy_, const void *x_, const float *gamma,
-                          const float *mean, const float *rstd, void *dx_, bool add_dx, float *dgamma, float *dbeta,
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma,
+                          const float *mean, const float *rstd, void *dx, bool add_dx, float *dgamma, float *dbeta,
                           bool add_parameters, void *scratch)
 {
-    assert(norm->dtype == ZERO_F32);
-    const float *dy = dy_, *x = x_;
     for (int64_t j = 0; j < norm->width; j++) {
         double scale = 0, shift = 0;
         for (int64_t i = 0; i < norm->rows; i++) {
-            double g = dy[i * norm->width + j];
-            scale += g * ((double)x[i * norm->width + j] - mean[i]) * rstd[i];
+            double g = ref_get(norm->dtype, dy, i * norm->width + j);
+            scale += g * (ref_get(norm->stream, x, i * norm->width + j) - mean[i]) * rstd[i];
             shift += g;
         }
         dgamma[j] = (float)(add_parameters ? dgamma[j] + scale : scale);
         dbeta[j] = (float)(add_parameters ? dbeta[j] + shift : shift);
     }
-    for (int64_t i = 0; i < norm->rows; i++) {
-        int64_t at = i * norm->width;
-        norm_backward_row(norm, dy + at, x + at, gamma, mean[i], rstd[i], (float *)dx_ + at, add_dx);
-    }
+    for (int64_t i = 0; i < norm->rows; i++)
+        norm_backward_row(norm, dy, x, gamma, i * norm->width, mean[i], rstd[i], dx, add_dx);
 }
 
 static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
@@ -86,41 +84,41 @@ static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
     return 0;
 }
 
-// The largest of a row, and the sum of e^(x - largest).
-static double exponentials(const float *x, int64_t width, double *largest)
+// The largest of elements at .. at + width - 1, and the sum of e^(x - largest).
+static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t width, double *largest)
 {
     double sum = 0;
     *largest = -INFINITY;
-    for (int64_t j = 0; j < width; j++)
-        *largest = x[j] > *largest ? x[j] : *largest;
-    for (int64_t j = 0; j < width; j++)
-        sum += exp(x[j] - *largest);
+    for (int64_t j = at; j < at + width; j++)
+        *largest = fmax(*largest, ref_get(dtype, x, j));
+    for (int64_t j = at; j < at + width; j++)
+        sum += exp(ref_get(dtype, x, j) - *largest);
     return sum;
 }
 
-static void loss(zr_queue *queue, const zr_loss *loss, void *logits_, const int32_t *target, float *row_loss,
+static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss,
                  bool gradient)
 {
-    assert(loss->dtype == ZERO_F32);
     for (int64_t i = 0; i < loss->rows; i++) {
-        float *logits = (float *)logits_ + i * loss->vocab;
+        int64_t at = i * loss->vocab;
         bool counts = target[i] >= 0;
-        double largest = 0, sum = counts ? exponentials(logits, loss->vocab, &largest) : 1;
+        double largest = 0, sum = counts ? exponentials(loss->dtype, logits, at, loss->vocab, &largest) : 1;
         assert(target[i] < loss->vocab);
-        row_loss[i] = counts ? (float)(log(sum) + (largest - logits[target[i]])) : 0;
-        for (int64_t j = 0; gradient && j < loss->vocab; j++)
-            logits[j] = counts ? (float)((exp(logits[j] - largest) / sum - (j == target[i])) * loss->factor) : 0;
+        row_loss[i] = counts ? (float)(log(sum) + (largest - ref_get(loss->dtype, logits, at + target[i]))) : 0;
+        for (int64_t j = 0; gradient && j < loss->vocab; j++) {
+            double probability = exp(ref_get(loss->dtype, logits, at + j) - largest) / sum;
+            ref_put(loss->dtype, logits, at + j, counts ? (probability - (j == target[i])) * loss->factor : 0);
+        }
     }
 }
 
-static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x_)
+static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
 {
-    assert(dtype == ZERO_F32);
     for (int64_t i = 0; i < rows; i++) {
-        float *x = (float *)x_ + i * width;
-        double largest, sum = exponentials(x, width, &largest);
-        for (int64_t j = 0; j < width; j++)
-            x[j] = (float)(exp(x[j] - largest) / sum);
+        int64_t at = i * width;
+        double largest, sum = exponentials(dtype, x, at, width, &largest);
+        for (int64_t j = at; j < at + width; j++)
+            ref_put(dtype, x, j, exp(ref_get(dtype, x, j) - largest) / sum);
     }
 }
 

@@ -1,0 +1,102 @@
+#include "base/recorder.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <string.h>
+
+typedef struct activity {
+    const char *name, *text;
+    zr_track track;
+} activity;
+
+static const activity activities[] = {
+#define ACTIVITY(name, text, track) [ZR_ACTIVITY_##name] = {#name, text, ZR_TRACK_##track},
+    ZR_ACTIVITIES(ACTIVITY)
+#undef ACTIVITY
+};
+
+const char *zr_activity_name(zr_activity what)
+{
+    return activities[what].name;
+}
+
+const char *zr_activity_text(zr_activity what)
+{
+    return activities[what].text;
+}
+
+zr_track zr_activity_track(zr_activity what)
+{
+    return activities[what].track;
+}
+
+zero_status zr_recorder_create(int64_t capacity, zr_recorder **out, zero_error *error)
+{
+    size_t bytes = sizeof **out + (size_t)capacity * sizeof(zr_record);
+    *out = zr_alloc(bytes, error);
+    if (!*out)
+        return ZERO_ERR_MEMORY;
+    memset((*out)->records, 0xff, (size_t)capacity * sizeof(zr_record));
+    (*out)->capacity = capacity;
+    (*out)->unit = -1;
+    return ZERO_OK;
+}
+
+void zr_recorder_destroy(zr_recorder *recorder)
+{
+    zr_free(recorder);
+}
+
+void zr_recorder_clear(zr_recorder *recorder)
+{
+    recorder->count = recorder->dropped = 0;
+}
+
+int64_t zr_recorder_begin(const zr_recorder *recorder)
+{
+    return recorder ? zr_clock_nanoseconds() : 0;
+}
+
+void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes, int64_t flops, int32_t slot)
+{
+    if (!recorder)
+        return;
+    if (recorder->count == recorder->capacity) {
+        recorder->dropped++;
+        return;
+    }
+    recorder->records[recorder->count++] = (zr_record){.begin = begin,
+                                                       .end = zr_clock_nanoseconds(),
+                                                       .bytes = bytes,
+                                                       .flops = flops,
+                                                       .unit = recorder->unit,
+                                                       .slot = slot,
+                                                       .what = what};
+}
+
+// The waits inside of a record ended before it did, so they stand right before it.
+int64_t zr_recorder_own_time(const zr_recorder *recorder, int64_t first, int64_t i)
+{
+    const zr_record *record = &recorder->records[i];
+    int64_t own = record->end - record->begin;
+    if (record->what == ZR_ACTIVITY_wait || zr_activity_track(record->what) != ZR_TRACK_COMM)
+        return own;
+    for (int64_t k = i - 1; k >= first && recorder->records[k].begin >= record->begin; k--)
+        if (recorder->records[k].what == ZR_ACTIVITY_wait)
+            own -= recorder->records[k].end - recorder->records[k].begin;
+    return own;
+}
+
+void zr_recorder_sum(const zr_recorder *recorder, int64_t first, zr_activity_sum sums[ZR_ACTIVITY_COUNT])
+{
+    memset(sums, 0, sizeof *sums * ZR_ACTIVITY_COUNT);
+    for (int64_t i = first; i < recorder->count; i++) {
+        const zr_record *record = &recorder->records[i];
+        zr_activity_sum *sum = &sums[record->what];
+        sum->calls++;
+        sum->nanoseconds += zr_recorder_own_time(recorder, first, i);
+        sum->bytes += record->bytes;
+        sum->flops += record->flops;
+    }
+}

@@ -1,0 +1,196 @@
+// What a tree adds in one pass, one set of functions for each storage type and instruction set; all sets give the same bits.
+#include "comm/treesum_leaves.h"
+
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline)) // `type` is a constant wherever these are called
+
+INLINE float get(zero_dtype type, const void *source, int64_t i)
+{
+    if (type == ZERO_F32)
+        return ((const float *)source)[i];
+    if (type == ZERO_F16)
+        return zr_f16_to_f32(((const uint16_t *)source)[i]);
+    uint32_t bits = (uint32_t)((const uint16_t *)source)[i] << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+INLINE void add(zero_dtype type, float *restrict out, const void *const *src, int64_t first, int64_t count)
+{
+    const void *a = src[0];
+    for (int64_t i = 0; i < count; i++)
+        out[i] += get(type, a, first + i);
+}
+
+INLINE void pair(zero_dtype type, float *restrict out, const void *const *src, int64_t first, int64_t count)
+{
+    const void *a = src[0], *b = src[1];
+    for (int64_t i = 0; i < count; i++)
+        out[i] = get(type, a, first + i) + get(type, b, first + i);
+}
+
+INLINE void four(zero_dtype type, float *restrict out, const void *const *src, int64_t first, int64_t count)
+{
+    const void *a = src[0], *b = src[1], *c = src[2], *d = src[3];
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (get(type, a, first + i) + get(type, b, first + i)) + (get(type, c, first + i) + get(type, d, first + i));
+}
+
+static void add_f32(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    add(ZERO_F32, out, src, first, count);
+}
+
+static void pair_f32(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    pair(ZERO_F32, out, src, first, count);
+}
+
+static void four_f32(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    four(ZERO_F32, out, src, first, count);
+}
+
+static void add_bf16(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    add(ZERO_BF16, out, src, first, count);
+}
+
+static void pair_bf16(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    pair(ZERO_BF16, out, src, first, count);
+}
+
+static void four_bf16(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    four(ZERO_BF16, out, src, first, count);
+}
+
+static void add_f16(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    add(ZERO_F16, out, src, first, count);
+}
+
+static void pair_f16(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    pair(ZERO_F16, out, src, first, count);
+}
+
+static void four_f16(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    four(ZERO_F16, out, src, first, count);
+}
+
+static const zr_tree_leaves portable[] = {
+    [ZERO_F32] = {.add = add_f32, .pair = pair_f32, .four = four_f32},
+    [ZERO_BF16] = {.add = add_bf16, .pair = pair_bf16, .four = four_bf16},
+    [ZERO_F16] = {.add = add_f16, .pair = pair_f16, .four = four_f16},
+};
+
+#if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2,f16c")))
+
+AVX2 INLINE __m256 get_eight(zero_dtype type, const void *source, int64_t i)
+{
+    if (type == ZERO_F32)
+        return _mm256_loadu_ps((const float *)source + i);
+    __m128i bits = _mm_loadu_si128((const __m128i *)((const uint16_t *)source + i));
+    if (type == ZERO_F16)
+        return _mm256_cvtph_ps(bits);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
+AVX2 INLINE void add_avx2(zero_dtype type, float *out, const void *const *src, int64_t first, int64_t count)
+{
+    int64_t whole = count & ~(int64_t)7;
+    for (int64_t i = 0; i < whole; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_add_ps(_mm256_loadu_ps(out + i), get_eight(type, src[0], first + i)));
+    add(type, out + whole, src, first + whole, count - whole);
+}
+
+AVX2 INLINE void pair_avx2(zero_dtype type, float *out, const void *const *src, int64_t first, int64_t count)
+{
+    int64_t whole = count & ~(int64_t)7;
+    for (int64_t i = 0; i < whole; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_add_ps(get_eight(type, src[0], first + i), get_eight(type, src[1], first + i)));
+    pair(type, out + whole, src, first + whole, count - whole);
+}
+
+AVX2 INLINE void four_avx2(zero_dtype type, float *out, const void *const *src, int64_t first, int64_t count)
+{
+    int64_t whole = count & ~(int64_t)7;
+    for (int64_t i = 0; i < whole; i += 8) {
+        __m256 left = _mm256_add_ps(get_eight(type, src[0], first + i), get_eight(type, src[1], first + i));
+        __m256 right = _mm256_add_ps(get_eight(type, src[2], first + i), get_eight(type, src[3], first + i));
+        _mm256_storeu_ps(out + i, _mm256_add_ps(left, right));
+    }
+    four(type, out + whole, src, first + whole, count - whole);
+}
+
+AVX2 static void add_f32_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    add_avx2(ZERO_F32, out, src, first, count);
+}
+
+AVX2 static void pair_f32_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    pair_avx2(ZERO_F32, out, src, first, count);
+}
+
+AVX2 static void four_f32_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    four_avx2(ZERO_F32, out, src, first, count);
+}
+
+AVX2 static void add_bf16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    add_avx2(ZERO_BF16, out, src, first, count);
+}
+
+AVX2 static void pair_bf16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    pair_avx2(ZERO_BF16, out, src, first, count);
+}
+
+AVX2 static void four_bf16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    four_avx2(ZERO_BF16, out, src, first, count);
+}
+
+AVX2 static void add_f16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    add_avx2(ZERO_F16, out, src, first, count);
+}
+
+AVX2 static void pair_f16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    pair_avx2(ZERO_F16, out, src, first, count);
+}
+
+AVX2 static void four_f16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+{
+    four_avx2(ZERO_F16, out, src, first, count);
+}
+
+static const zr_tree_leaves avx2[] = {
+    [ZERO_F32] = {.add = add_f32_avx2, .pair = pair_f32_avx2, .four = four_f32_avx2},
+    [ZERO_BF16] = {.add = add_bf16_avx2, .pair = pair_bf16_avx2, .four = four_bf16_avx2},
+    [ZERO_F16] = {.add = add_f16_avx2, .pair = pair_f16_avx2, .four = four_f16_avx2},
+};
+
+// As base/dtype_range.c asks the processor.
+const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &avx2[dtype] : &portable[dtype];
+}
+#else
+const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype)
+{
+    return &portable[dtype];
+}
+#endif

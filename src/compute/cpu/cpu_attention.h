@@ -1,0 +1,102 @@
+// What attention's forward and backward share: where a head lies, a worker's scratch, packing and writing of rows, dropout.
+// Whatever type qkv, out and their gradients are stored in, between packing and writing all of it is fp32.
+#ifndef ZR_COMPUTE_CPU_ATTENTION_H
+#define ZR_COMPUTE_CPU_ATTENTION_H
+
+#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_math.h"
+#include "compute/cpu/cpu_tile.h"
+
+#define QUERIES 48 // a block of queries in forward, of keys in backward: 8 panels
+
+void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention, const void *qkv,
+                                             const void *out, const float *lse, const void *dout, void *dqkv,
+                                             void *scratch);
+// Floats of scratch a worker.
+int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *attention);
+
+typedef struct head { // where one (batch, head) lies; all in elements
+    const void *q, *k, *v;
+    int64_t step;     // between positions of q, k, v
+    int64_t out_step; // and of out
+    int64_t first_in; // of q in qkv
+    int64_t first_out;
+    uint64_t element; // first one of the dropout mask
+} head;
+
+static inline head head_at(const zr_attention *a, const void *qkv, int64_t index)
+{
+    int64_t b = index / a->heads, h = index % a->heads, width = a->heads * a->head_dim;
+    int64_t first = b * a->seq * 3 * width + h * a->head_dim;
+    return (head){
+        .q = element_at(a->dtype, qkv, first),
+        .k = element_at(a->dtype, qkv, first + width),
+        .v = element_at(a->dtype, qkv, first + 2 * width),
+        .step = 3 * width,
+        .out_step = width,
+        .first_in = first,
+        .first_out = b * a->seq * width + h * a->head_dim,
+        .element = (uint64_t)index * (uint64_t)a->seq * (uint64_t)a->seq,
+    };
+}
+
+static inline int64_t wide(const zr_attention *a) // head_dim, up to whole tiles
+{
+    return ZR_ROUND_UP(a->head_dim, NR);
+}
+
+typedef struct space { // a worker's scratch as it is handed out; base NULL: only counted
+    float *base;
+    int64_t used;
+} space;
+
+static inline float *take(space *from, int64_t count)
+{
+    float *taken = from->base ? from->base + from->used : NULL;
+    from->used += ZR_ROUND_UP(count, 16);
+    return taken;
+}
+
+// factors[c] = what dropout multiplies probability (i, first + c) by.
+static inline void dropout_factors(const zr_attention *a, const head *at, int64_t i, int64_t first, int64_t count,
+                            float *factors)
+{
+    uint64_t threshold = zr_dropout_threshold(a->dropout), element = at->element + (uint64_t)(i * a->seq + first);
+    float kept = zr_dropout_factor(a->dropout);
+    uint32_t words[PHILOX_ROOM];
+    int64_t done = 0, skipped = (int64_t)(element % 4);
+    for (uint64_t counter = element / 4; done < count; counter += PHILOX_WORDS / 4, skipped = 0) {
+        philox_words(a->dropout_key, counter, words);
+        int64_t end = ZR_MIN(count, done + PHILOX_WORDS - skipped), start = done;
+        for (; done < end; done += LANES)
+            vf_put(factors + done, end - done,
+                   (vf)((vi)vf_all(kept) & words_kept(words + skipped + done - start, threshold)));
+        done = end;
+    }
+}
+
+// pack_columns and pack_rows of all of a head's positions.
+static inline void columns_pack(const zr_attention *a, const void *from, int64_t step, int64_t panel, float factor,
+                                float *to)
+{
+    WITH_TYPE(TYPE, a->dtype, pack_columns(TYPE, from, step, a->seq, a->head_dim, panel, factor, to));
+}
+
+static inline void rows_pack(const zr_attention *a, const void *from, int64_t step, int64_t padded, float *to)
+{
+    WITH_TYPE(TYPE, a->dtype, pack_rows(TYPE, from, step, a->seq, padded, a->head_dim, wide(a), to));
+}
+
+INLINE void row_put(zero_dtype type, const float *from, int64_t count, float factor, void *to, int64_t first)
+{
+    for (int64_t c = 0; c < count; c += LANES)
+        vf_put_as(type, to, first + c, count - c, vf_load(from + c) * factor);
+}
+
+// head_dim elements of to, from `first` on, = factor * from, rounded.
+static inline void row_write(const zr_attention *a, const float *from, float factor, void *to, int64_t first)
+{
+    WITH_TYPE(TYPE, a->dtype, row_put(TYPE, from, a->head_dim, factor, to, first));
+}
+
+#endif

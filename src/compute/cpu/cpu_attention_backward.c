@@ -1,0 +1,209 @@
+// Backward of causal attention, one (batch, head) a task: panels of MR keys, queries in the lanes (cpu_attention.c has the
+// picture). The probabilities are computed again from lse, so that nothing but lse was kept.
+//
+//   dv = (P*M)' dout;  dP = (dout v')*M;  dS = P*(dP - rowsum(dout*out));  dq = scale dS k;  dk = dS' (scale q)
+#include "compute/cpu/cpu_attention.h"
+
+#define SPAN 96 // queries a block; a multiple of MR and of every NR
+
+typedef struct job {
+    const zr_attention *attention;
+    const void *qkv, *out, *dout;
+    const float *lse;
+    void *dqkv;
+    float *scratch;
+    int64_t worker_floats;
+} job;
+
+typedef struct backward_space {
+    float *q, *dout;           // panels of NR queries: [seq/NR][head_dim][NR]; q times scale
+    float *q_rows, *dout_rows; // (seq up to NR, wide)
+    float *k, *v;              // panels of MR keys: [seq/MR][head_dim][MR]
+    float *k_rows;             // (seq, wide)
+    float *lse, *delta;        // (seq up to NR); infinity and 0 where there is no query
+    float *dq;                 // (seq and a panel more, wide)
+    float *dk, *dv;            // (QUERIES, wide)
+    float *p;                  // (MR, SPAN)
+    float *ds;                 // (QUERIES, SPAN)
+    float *factor;             // (QUERIES, SPAN) of dropout
+} backward_space;
+
+static backward_space backward_carve(const zr_attention *a, space *from)
+{
+    int64_t padded = ZR_ROUND_UP(a->seq, NR), width = wide(a);
+    return (backward_space){
+        .q = take(from, padded * a->head_dim),
+        .dout = take(from, padded * a->head_dim),
+        .q_rows = take(from, padded * width),
+        .dout_rows = take(from, padded * width),
+        .k = take(from, ZR_ROUND_UP(a->seq, MR) * a->head_dim),
+        .v = take(from, ZR_ROUND_UP(a->seq, MR) * a->head_dim),
+        .k_rows = take(from, a->seq * width),
+        .lse = take(from, padded),
+        .delta = take(from, padded),
+        .dq = take(from, (a->seq + MR) * width),
+        .dk = take(from, QUERIES * width),
+        .dv = take(from, QUERIES * width),
+        .p = take(from, MR * SPAN),
+        .ds = take(from, QUERIES * SPAN),
+        .factor = take(from, a->dropout > 0 ? QUERIES * SPAN : 0),
+    };
+}
+
+INLINE void delta_rows(zero_dtype type, const zr_attention *a, const head *at, const void *out, const void *dout,
+                       float *delta)
+{
+    for (int64_t i = 0; i < a->seq; i++) {
+        vf sum = {0};
+        for (int64_t c = 0; c < a->head_dim; c += LANES) {
+            int64_t element = at->first_out + i * at->out_step + c, left = a->head_dim - c;
+            sum += vf_get_as(type, out, element, left) * vf_get_as(type, dout, element, left);
+        }
+        delta[i] = vf_sum(sum);
+    }
+}
+
+static void backward_pack(const job *work, const head *at, const float *lse, const backward_space *s)
+{
+    const zr_attention *a = work->attention;
+    const void *dout = element_at(a->dtype, work->dout, at->first_out);
+    int64_t padded = ZR_ROUND_UP(a->seq, NR);
+    columns_pack(a, at->q, at->step, NR, a->scale, s->q);
+    columns_pack(a, dout, at->out_step, NR, 1, s->dout);
+    columns_pack(a, at->k, at->step, MR, 1, s->k);
+    columns_pack(a, at->v, at->step, MR, 1, s->v);
+    rows_pack(a, at->q, at->step, padded, s->q_rows);
+    rows_pack(a, dout, at->out_step, padded, s->dout_rows);
+    rows_pack(a, at->k, at->step, a->seq, s->k_rows);
+    memset(s->dq, 0, sizeof(float) * (size_t)((a->seq + MR) * wide(a)));
+    WITH_TYPE(TYPE, a->dtype, delta_rows(TYPE, a, at, work->out, work->dout, s->delta));
+    for (int64_t i = 0; i < padded; i++) {
+        s->lse[i] = i < a->seq ? lse[i] : INFINITY;
+        s->delta[i] = i < a->seq ? s->delta[i] : 0;
+    }
+}
+
+// One key against queries [i0+from, i0+count): scores to probabilities, dP to dS, both zero before the diagonal.
+static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64_t from, int64_t count,
+                         const float *factor, float *p, float *ds)
+{
+    for (int64_t u = 0; u < from; u += LANES)
+        vf_store(ds + u, (vf){0});
+    for (int64_t u = from; u < count; u += LANES) {
+        vf e = vf_exp(vf_load(p + u) - vf_load(s->lse + i0 + u)), dp = vf_load(ds + u), kept = e;
+        if (i0 + u < key)
+            e = kept = vf_select(vi_iota() >= (int32_t)ZR_MIN(key - i0 - u, LANES), e, (vf){0});
+        if (factor) {
+            kept = e * vf_load(factor + u);
+            dp *= vf_load(factor + u);
+        }
+        vf_store(p + u, kept);
+        vf_store(ds + u, e * (dp - vf_load(s->delta + i0 + u)));
+    }
+}
+
+// The panel of keys [key, key+MR), row `row` of the block, against queries [i0, i0+count).
+static void backward_panel(const zr_attention *a, const backward_space *s, int64_t key, int64_t row, int64_t i0,
+                           int64_t count)
+{
+    int64_t width = wide(a), dim = a->head_dim, from = ZR_MAX(0, key - i0) / NR * NR;
+    if (from >= count) {
+        memset(s->ds + row * SPAN, 0, sizeof(float) * MR * SPAN);
+        return;
+    }
+    for (int64_t u = from; u < count; u += NR) {
+        tile_product(s->k + key * dim, 1, MR, s->q + (i0 + u) * dim, NR, dim, s->p + u, SPAN, 0);
+        tile_product(s->v + key * dim, 1, MR, s->dout + (i0 + u) * dim, NR, dim, s->ds + row * SPAN + u, SPAN, 0);
+    }
+    for (int64_t r = 0; r < MR; r++) {
+        const float *factor = a->dropout > 0 ? s->factor + (row + r) * SPAN : NULL;
+        backward_row(s, key + r, i0, from, count, factor, s->p + r * SPAN, s->ds + (row + r) * SPAN);
+    }
+    for (int64_t c = 0; c < width; c += NR) {
+        int64_t b = (i0 + from) * width + c;
+        tile_product(s->p + from, SPAN, 1, s->dout_rows + b, width, count - from, s->dv + row * width + c, width, 1);
+        tile_product(s->ds + row * SPAN + from, SPAN, 1, s->q_rows + b, width, count - from, s->dk + row * width + c,
+                     width, 1);
+    }
+}
+
+// factor[c][u] of keys [k0, k0+QUERIES) and queries [i0, i0+count)
+static void backward_factors(const zr_attention *a, const head *at, int64_t k0, int64_t i0, int64_t count,
+                             float *factor)
+{
+    float row[QUERIES];
+    int64_t keys = ZR_MIN(QUERIES, a->seq - k0);
+    memset(factor, 0, sizeof(float) * QUERIES * SPAN);
+    for (int64_t u = 0; u < count; u++) {
+        dropout_factors(a, at, i0 + u, k0, keys, row);
+        for (int64_t c = 0; c < keys; c++)
+            factor[c * SPAN + u] = row[c];
+    }
+}
+
+static void rows_write(const zr_attention *a, const float *from, int64_t rows, float factor, void *to, int64_t first,
+                       int64_t step)
+{
+    for (int64_t i = 0; i < rows; i++)
+        row_write(a, from + i * wide(a), factor, to, first + i * step);
+}
+
+// All that keys [k0, k0+keys) take part in: their own dk and dv, and what they add to dq.
+static void backward_block(const zr_attention *a, const head *at, const backward_space *s, int64_t k0, void *dqkv)
+{
+    int64_t keys = ZR_MIN(QUERIES, a->seq - k0), width = wide(a), own = at->first_in + k0 * at->step;
+    memset(s->dk, 0, sizeof(float) * (size_t)(QUERIES * width));
+    memset(s->dv, 0, sizeof(float) * (size_t)(QUERIES * width));
+    for (int64_t i0 = k0 / NR * NR; i0 < a->seq; i0 += SPAN) {
+        int64_t count = ZR_MIN(SPAN, a->seq - i0);
+        if (a->dropout > 0)
+            backward_factors(a, at, k0, i0, count, s->factor);
+        for (int64_t row = 0; row < keys; row += MR)
+            backward_panel(a, s, k0 + row, row, i0, count);
+        for (int64_t u = 0; u < count; u += MR) {
+            int64_t reached = ZR_MIN(keys, i0 + u + MR - k0);
+            for (int64_t c = 0; c < width && reached > 0; c += NR)
+                tile_product(s->ds + u, 1, SPAN, s->k_rows + k0 * width + c, width, reached,
+                             s->dq + (i0 + u) * width + c, width, 1);
+        }
+    }
+    rows_write(a, s->dk, keys, a->scale, dqkv, own + at->out_step, at->step);
+    rows_write(a, s->dv, keys, 1, dqkv, own + 2 * at->out_step, at->step);
+}
+
+static void backward_heads(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const job *work = job_;
+    const zr_attention *a = work->attention;
+    space own = {.base = work->scratch + worker * work->worker_floats};
+    backward_space s = backward_carve(a, &own);
+    for (int64_t index = first; index < last; index++) {
+        head at = head_at(a, work->qkv, index);
+        backward_pack(work, &at, work->lse + index * a->seq, &s);
+        for (int64_t k0 = 0; k0 < a->seq; k0 += QUERIES)
+            backward_block(a, &at, &s, k0, work->dqkv);
+        rows_write(a, s.dq, a->seq, a->scale, work->dqkv, at.first_in, at.step);
+    }
+}
+
+int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *attention)
+{
+    space counted = {0};
+    backward_carve(attention, &counted);
+    return counted.used;
+}
+
+void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention, const void *qkv,
+                                             const void *out, const float *lse, const void *dout, void *dqkv,
+                                             void *scratch)
+{
+    job work = {.attention = attention,
+                .qkv = qkv,
+                .out = out,
+                .dout = dout,
+                .lse = lse,
+                .dqkv = dqkv,
+                .scratch = scratch,
+                .worker_floats = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention)};
+    zr_cpu_for(queue, attention->batch * attention->heads, 1, backward_heads, &work);
+}

@@ -1,0 +1,299 @@
+// Matrix products of our own (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008), for every path
+// but where oneDNN multiplies with instructions that C does not have. Products of few rows: cpu_product_thin.c.
+//
+// D is cut into cells, one a thread; a cell into strips of columns; a strip is computed block by block of k:
+//
+//   B(depth, columns) -> fp32 panels in the last-level cache      each panel stays in the first-level cache while
+//   A(rows, depth)    -> fp32 panels in the second-level cache    all panels of A pass by it, tile after tile
+//
+// Each worker packs what it needs into its own part of queue->scratch. Sums that k cuts wait in D where that is fp32, else in
+// a buffer of the worker's.
+//
+// Invariant: see cpu_product_tile.h. The bits of D depend on the operands alone: on no cut, no thread, no address.
+#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_product_pack.h"
+
+#ifndef BLOCK_ROWS
+#define BLOCK_ROWS 144     // a multiple of MR
+#define BLOCK_COLUMNS 1536 // a multiple of every NR
+#define BLOCK_DEPTH 384
+#define PART_ROWS 720 // whose sums wait at once; a multiple of MR
+#endif
+#define CELL_LEAST (1 << 19) // multiply-adds that are worth a thread
+
+typedef struct cut { // a function of the product and of the number of threads
+    int64_t down, across;               // cells
+    int64_t cell_rows, cell_columns;    // the last ones may be smaller
+    int64_t rows, columns, depth, part; // of blocks; part: rows of a strip whose sums wait in a buffer, 0: they wait in D
+    int64_t a_floats, ahead_floats, b_floats, part_floats; // of a worker's scratch
+} cut;
+
+typedef struct job {
+    zr_operands of;
+    cut cut;
+    float *scratch;
+} job;
+
+typedef struct block { // of D, for one block of k
+    const job *job;
+    int64_t i, j, rows, columns; // of D
+    int64_t depth;
+    bool fresh, last;            // the sums begin with zero; they are complete at its end
+    float *part;                 // where the sums from element (i, j) on wait, cut.columns apart; NULL: in D
+} block;
+
+// The size of equal parts of `total`: a multiple of unit, at most `most`, which is one as well.
+static int64_t even_part(int64_t total, int64_t most, int64_t unit)
+{
+    int64_t parts = ZR_MAX(1, (total + most - 1) / most);
+    return ZR_MAX(unit, ZR_ROUND_UP((total + parts - 1) / parts, unit));
+}
+
+static int64_t cell_size(int64_t total, int64_t cells, int64_t unit)
+{
+    return ZR_MAX(unit, ZR_ROUND_UP((total + cells - 1) / cells, unit));
+}
+
+// What the largest cell computes and packs for each step of k, in multiply-adds of vectors.
+static int64_t grid_cost(const zr_product *p, int64_t down, int64_t across)
+{
+    int64_t rows = cell_size(p->m, down, MR), columns = cell_size(p->n, across, NR);
+    int64_t strips = (columns + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
+    return rows * columns / LANES + rows * strips * (p->gelu_a ? 8 : 2) + columns * 2;
+}
+
+static void grid_choose(const zr_product *p, int threads, cut *out)
+{
+    int64_t worth = (int64_t)((double)p->m * (double)p->n * (double)p->k / CELL_LEAST), least = INT64_MAX;
+    int64_t cells = ZR_MAX(1, ZR_MIN(threads, worth));
+    for (int64_t down = 1; down <= cells; down++) {
+        int64_t across = cells / down, cost = grid_cost(p, down, across);
+        if (cost >= least)
+            continue;
+        least = cost;
+        out->down = down;
+        out->across = across;
+    }
+}
+
+static void cut_measure(cut *c)
+{
+    c->a_floats = c->rows / MR * A_PANEL(c->depth);
+    c->ahead_floats = AHEAD * ZR_ROUND_UP(c->rows, LANES);
+    c->b_floats = c->columns * c->depth;
+    c->part_floats = c->part * c->columns;
+}
+
+static cut cut_choose(const zr_product *p, int threads)
+{
+    cut c;
+    grid_choose(p, threads, &c);
+    c.cell_rows = cell_size(p->m, c.down, MR);
+    c.cell_columns = cell_size(p->n, c.across, NR);
+    c.rows = even_part(c.cell_rows, BLOCK_ROWS, MR);
+    c.columns = even_part(c.cell_columns, BLOCK_COLUMNS, NR);
+    c.depth = even_part(p->k, BLOCK_DEPTH, 8);
+    c.part = p->k > c.depth ? ZR_MIN(c.cell_rows, PART_ROWS) : 0;
+    cut_measure(&c);
+    return c;
+}
+
+// At least what every product of these n and k with at most m rows takes: what was planned for a micro-batch is enough for a
+// smaller one.
+static cut cut_largest(const zr_product *p)
+{
+    cut c = {.rows = ZR_MIN(BLOCK_ROWS, ZR_ROUND_UP(p->m, MR)),
+             .columns = ZR_MIN(BLOCK_COLUMNS, ZR_ROUND_UP(p->n, NR)),
+             .depth = ZR_MIN(BLOCK_DEPTH, ZR_ROUND_UP(ZR_MAX(p->k, 1), 8))};
+    c.part = p->k > c.depth ? ZR_MIN(PART_ROWS, ZR_ROUND_UP(p->m, MR)) : 0;
+    cut_measure(&c);
+    return c;
+}
+
+static int64_t worker_floats(const cut *c)
+{
+    return ZR_ROUND_UP(c->a_floats + c->ahead_floats + c->b_floats + c->part_floats, 2 * LANES);
+}
+
+static void multiply_rows(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+                          const float *bias)
+{
+    tile_sum(a, A_ROW(depth), 1, b, depth, from, to, step, bias);
+}
+
+static void multiply_panels(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+                            const float *bias)
+{
+    tile_sum(a, 1, MR, b, depth, from, to, step, bias);
+}
+
+static void copy_tile(const float *from, int64_t from_step, int64_t rows, int64_t columns, float *to, int64_t to_step)
+{
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(to + r * to_step, from + r * from_step, sizeof(float) * (size_t)columns);
+}
+
+// Tiles that are not whole, or whose sums do not become fp32 elements as they are: through a copy.
+static void multiply_through(const block *at, int64_t i, int64_t j, const float *a, const float *b)
+{
+    const zr_product *p = at->job->of.product;
+    int64_t rows = ZR_MIN(MR, at->rows - i), columns = ZR_MIN(NR, at->columns - j);
+    int64_t step = at->part ? at->job->cut.columns : p->n;
+    float tile[MR * NR] __attribute__((aligned(64))) = {0};
+    float *sums = at->part ? at->part + i * step + j : (float *)at->job->of.d + (at->i + i) * step + at->j + j;
+    if (!at->fresh)
+        copy_tile(sums, step, rows, columns, tile, NR);
+    (p->trans_a ? multiply_panels : multiply_rows)(a, b, at->depth, tile, tile, NR, NULL);
+    if (!at->last)
+        copy_tile(tile, NR, rows, columns, sums, step);
+    else
+        for (int64_t r = 0; r < rows; r++)
+            sums_finish(&at->job->of, at->i + i + r, at->j + j, columns, tile + r * NR);
+}
+
+// The tile after the one that is about to be computed: it is next needed when the cache has forgotten it.
+static void prefetch_tile(const float *sums, int64_t step)
+{
+    for (int64_t r = 0; r < MR; r++) {
+        __builtin_prefetch(sums + r * step, 1);
+        __builtin_prefetch(sums + r * step + NR - 1, 1);
+    }
+}
+
+// Whether the sums of whole tiles go from registers to where they wait, or to D: fp32, and at most a bias of fp32 is added.
+static bool direct(const block *at)
+{
+    const zr_product *p = at->job->of.product;
+    if (!at->last)
+        return at->part || p->out == ZERO_F32;
+    bool as_they_are = p->epilogue == ZR_EPILOGUE_NONE || (p->epilogue == ZR_EPILOGUE_BIAS && p->dtype == ZERO_F32);
+    return p->out == ZERO_F32 && as_they_are;
+}
+
+static void multiply_block(const block *at, const float *a_panels, const float *b_panels)
+{
+    const zr_product *p = at->job->of.product;
+    bool whole = direct(at);
+    const float *bias = at->last && p->epilogue == ZR_EPILOGUE_BIAS ? at->job->of.operand : NULL;
+    int64_t step = at->part ? at->job->cut.columns : p->n;
+    float *sums = !whole ? NULL : at->part ? at->part : (float *)at->job->of.d + at->i * step + at->j;
+    for (int64_t j = 0; j < at->columns; j += NR)
+        for (int64_t i = 0; i < at->rows; i += MR) {
+            const float *a = a_panels + i / MR * A_PANEL(at->depth), *b = b_panels + j * at->depth;
+            if (!whole || i + MR > at->rows || j + NR > at->columns) {
+                multiply_through(at, i, j, a, b);
+                continue;
+            }
+            float *to = sums + i * step + j;
+            prefetch_tile(to + MR * step, step);
+            (p->trans_a ? multiply_panels : multiply_rows)(a, b, at->depth, at->fresh ? NULL : to, to, step,
+                                                           bias ? bias + at->j + j : NULL);
+        }
+}
+
+static void pack_a(const job *work, int64_t i, int64_t rows, int64_t t, int64_t depth, float *to, float *ahead)
+{
+    const zr_product *p = work->of.product;
+    const void *a = work->of.a;
+    if (p->trans_a && p->gelu_a)
+        WITH_TYPE(TYPE, p->dtype, pack_a_panels(TYPE, 1, a, t * p->m + i, p->m, rows, depth, to, ahead));
+    else if (p->trans_a)
+        WITH_TYPE(TYPE, p->dtype, pack_a_panels(TYPE, 0, a, t * p->m + i, p->m, rows, depth, to, ahead));
+    else if (p->gelu_a)
+        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 1, a, i * p->k + t, p->k, rows, depth, to));
+    else
+        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 0, a, i * p->k + t, p->k, rows, depth, to));
+}
+
+static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64_t depth, float *to)
+{
+    const zr_product *p = work->of.product;
+    if (p->trans_b)
+        WITH_TYPE(TYPE, p->dtype, pack_b_rows(TYPE, work->of.b, j * p->k + t, p->k, columns, depth, to));
+    else
+        WITH_TYPE(TYPE, p->dtype, pack_b_steps(TYPE, work->of.b, t * p->n + j, p->n, columns, depth, to));
+}
+
+// Rows i .. i+rows-1 of columns j .. j+columns-1; the sums of all of them wait at once where they do not wait in D.
+static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, int64_t columns, float *scratch)
+{
+    const cut *c = &work->cut;
+    const zr_product *p = work->of.product;
+    float *a = scratch, *ahead = a + c->a_floats, *b = ahead + c->ahead_floats, *part = b + c->b_floats;
+    for (int64_t t = 0; t < p->k || t == 0; t += c->depth) {
+        int64_t depth = ZR_MIN(c->depth, p->k - t);
+        pack_b(work, j, columns, t, depth, b);
+        for (int64_t r = 0; r < rows; r += c->rows) {
+            block at = {.job = work,
+                        .i = i + r,
+                        .j = j,
+                        .rows = ZR_MIN(c->rows, rows - r),
+                        .columns = columns,
+                        .depth = depth,
+                        .fresh = t == 0 && !p->add,
+                        .last = t + depth == p->k,
+                        .part = c->part && p->out != ZERO_F32 ? part + r * c->columns : NULL};
+            pack_a(work, at.i, at.rows, t, depth, a, ahead);
+            multiply_block(&at, a, b);
+        }
+    }
+}
+
+static void multiply_cells(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const job *work = job_;
+    const cut *c = &work->cut;
+    const zr_product *p = work->of.product;
+    float *scratch = work->scratch + worker * worker_floats(c);
+    for (int64_t cell = first; cell < last; cell++) {
+        int64_t top = cell / c->across * c->cell_rows, left = cell % c->across * c->cell_columns;
+        int64_t bottom = ZR_MIN(top + c->cell_rows, p->m), right = ZR_MIN(left + c->cell_columns, p->n);
+        int64_t together = c->part ? c->part : c->cell_rows;
+        for (int64_t j = left; j < right; j += c->columns)
+            for (int64_t i = top; i < bottom; i += together)
+                multiply_strip(work, i, j, ZR_MIN(together, bottom - i), ZR_MIN(c->columns, right - j), scratch);
+    }
+}
+
+static bool thin(const zr_product *product)
+{
+    return product->m <= THIN_ROWS;
+}
+
+static size_t scratch(zr_queue *queue, const zr_product *product)
+{
+    if (product->m <= 0 || product->n <= 0)
+        return 0;
+    zr_product few = *product;
+    few.m = ZR_MIN(product->m, THIN_ROWS);
+    size_t least = ZR_CPU_TABLE(zr_cpu_thin_ops).scratch(queue, &few);
+    if (thin(product))
+        return least;
+    cut c = cut_largest(product);
+    return ZR_MAX(least, sizeof(float) * (size_t)(worker_floats(&c) * queue->threads));
+}
+
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand,
+                       void *d, zero_error *error)
+{
+    size_t needed = scratch(queue, product);
+    ZERO_TRY(zr_product_check(product, error));
+    if (queue->scratch_bytes < needed)
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
+                       (long long)product->m, (long long)product->n, (long long)product->k, needed, queue->scratch_bytes);
+    if (product->m <= 0 || product->n <= 0)
+        return ZERO_OK;
+    if (thin(product))
+        return ZR_CPU_TABLE(zr_cpu_thin_ops).run(queue, product, a, b, operand, d, error);
+    job work = {.of = {.product = product, .a = a, .b = b, .operand = operand, .d = d},
+                .cut = cut_choose(product, queue->threads),
+                .scratch = queue->scratch};
+    zr_cpu_for(queue, work.cut.down * work.cut.across, 1, multiply_cells, &work);
+    return ZERO_OK;
+}
+
+const zr_product_ops ZR_CPU_TABLE(zr_cpu_product_ops) = {
+    .scratch = scratch,
+    .run = run,
+};

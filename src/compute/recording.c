@@ -1,0 +1,325 @@
+// A backend that records: each of its functions calls the same one of the backend behind it and notes what it took and moved.
+// Put in the place of a queue's backend by zr_queue_record, and taken out again; a run that records nothing never comes here.
+//
+// Bytes are those of the operands as they are stored, read and written once: what a kernel that is bound by memory has to move.
+#include "base/alloc.h"
+#include "base/recorder.h"
+#include "compute/compute.h"
+
+struct zr_recording {
+    zr_backend outer;        // what queue->backend points to
+    const zr_backend *inner;
+    zr_recorder *recorder;
+};
+
+static const zr_recording *of(const zr_queue *queue)
+{
+    return (const zr_recording *)queue->backend;
+}
+
+static int64_t size_of(zero_dtype dtype)
+{
+    return (int64_t)zero_dtype_bytes(dtype);
+}
+
+// Calls of the backend behind see that backend in the queue, since some of its functions use others of its tables.
+typedef struct entry { zr_queue *queue; const zr_recording *self; int64_t begin; } entry;
+
+static entry enter(zr_queue *queue)
+{
+    const zr_recording *self = of(queue);
+    queue->backend = self->inner;
+    return (entry){queue, self, zr_recorder_begin(self->recorder)};
+}
+
+static void leave(const entry *entry, zr_activity what, int64_t bytes, int64_t flops)
+{
+    zr_recorder_add(entry->self->recorder, what, entry->begin, bytes, flops, -1);
+    entry->queue->backend = &entry->self->outer;
+}
+
+static size_t product_scratch(zr_queue *queue, const zr_product *product)
+{
+    const zr_recording *self = of(queue);
+    queue->backend = self->inner;
+    size_t bytes = self->inner->product->scratch(queue, product);
+    queue->backend = &self->outer;
+    return bytes;
+}
+
+static zero_status product_run(zr_queue *queue, const zr_product *p, const void *a, const void *b, const void *operand, void *d, zero_error *error)
+{
+    int64_t bytes = (p->m * p->k + p->k * p->n) * size_of(p->dtype) + p->m * p->n * size_of(p->out) * (p->add ? 2 : 1);
+    entry entry = enter(queue);
+    zero_status status = queue->backend->product->run(queue, p, a, b, operand, d, error);
+    leave(&entry, ZR_ACTIVITY_product, bytes, 2 * p->m * p->n * p->k);
+    return status;
+}
+
+static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, const void *beta, void *y, float *mean, float *rstd)
+{
+    entry entry = enter(queue);
+    queue->backend->rows->norm_forward(queue, norm, x, gamma, beta, y, mean, rstd);
+    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * (size_of(norm->stream) + size_of(norm->dtype)), 0);
+}
+
+static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum, const void *gamma, const void *beta, void *y,
+                                  float *mean, float *rstd)
+{
+    entry entry = enter(queue);
+    queue->backend->rows->residual_norm_forward(queue, norm, x, branch, sum, gamma, beta, y, mean, rstd);
+    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * 2 * (size_of(norm->stream) + size_of(norm->dtype)), 0);
+}
+
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *mean, const float *rstd, void *dx,
+                          bool add_dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
+{
+    int64_t streams = add_dx ? 3 : 2;
+    entry entry = enter(queue);
+    queue->backend->rows->norm_backward(queue, norm, dy, x, gamma, mean, rstd, dx, add_dx, dgamma, dbeta, add_parameters, scratch);
+    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
+}
+
+static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
+{
+    zr_queue plain = *queue;
+    plain.backend = of(queue)->inner;
+    return plain.backend->rows->norm_scratch(&plain, norm);
+}
+
+static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss, bool gradient)
+{
+    entry entry = enter(queue);
+    queue->backend->rows->loss(queue, loss, logits, target, row_loss, gradient);
+    leave(&entry, ZR_ACTIVITY_loss, loss->rows * loss->vocab * size_of(loss->dtype) * (gradient ? 2 : 1), 0);
+}
+
+static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
+{
+    entry entry = enter(queue);
+    queue->backend->rows->softmax(queue, dtype, rows, width, x);
+    leave(&entry, ZR_ACTIVITY_loss, 2 * rows * width * size_of(dtype), 0);
+}
+
+static size_t attention_scratch(const zr_queue *queue, const zr_attention *attention)
+{
+    zr_queue plain = *queue;
+    plain.backend = of(queue)->inner;
+    return plain.backend->attention->scratch(&plain, attention);
+}
+
+// Bytes of (batch, seq, heads*head_dim), and flops of one product of all its rows with all keys up to the diagonal.
+static int64_t attention_bytes(const zr_attention *a)
+{
+    return a->batch * a->seq * a->heads * a->head_dim * size_of(a->dtype);
+}
+
+static int64_t attention_flops(const zr_attention *a)
+{
+    return a->batch * a->heads * a->head_dim * a->seq * (a->seq + 1);
+}
+
+static void attention_forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse, void *scratch)
+{
+    entry entry = enter(queue);
+    queue->backend->attention->forward(queue, attention, qkv, out, lse, scratch);
+    leave(&entry, ZR_ACTIVITY_attention, 4 * attention_bytes(attention), 2 * attention_flops(attention));
+}
+
+static void attention_backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out, const float *lse, const void *dout, void *dqkv,
+                               void *scratch)
+{
+    entry entry = enter(queue);
+    queue->backend->attention->backward(queue, attention, qkv, out, lse, dout, dqkv, scratch);
+    leave(&entry, ZR_ACTIVITY_attention, 8 * attention_bytes(attention), 5 * attention_flops(attention));
+}
+
+static void attention_decode(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache, int64_t capacity, int64_t at, void *out)
+{
+    entry entry = enter(queue);
+    queue->backend->attention->decode(queue, attention, qkv, k_cache, v_cache, capacity, at, out);
+    leave(&entry, ZR_ACTIVITY_attention, 2 * (at + 1) * attention->heads * attention->head_dim * (int64_t)sizeof(float), 0);
+}
+
+static void gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->gelu_forward(queue, dtype, n, pre, out);
+    leave(&entry, ZR_ACTIVITY_gelu, 2 * n * size_of(dtype), 0);
+}
+
+static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *d)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->gelu_backward(queue, dtype, n, pre, d);
+    leave(&entry, ZR_ACTIVITY_gelu, 3 * n * size_of(dtype), 0);
+}
+
+static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x, const void *branch, void *out)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->add(queue, stream, dtype, n, x, branch, out);
+    leave(&entry, ZR_ACTIVITY_element, n * (2 * size_of(stream) + size_of(dtype)), 0);
+}
+
+static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p, uint64_t key, const void *x, void *out)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->dropout(queue, from, to, n, p, key, x, out);
+    leave(&entry, ZR_ACTIVITY_element, n * (size_of(from) + size_of(to)), 0);
+}
+
+static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x, void *out)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->convert(queue, from, to, n, x, out);
+    leave(&entry, ZR_ACTIVITY_element, n * (size_of(from) + size_of(to)), 0);
+}
+
+static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out, bool add_to, void *scratch)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->column_sum(queue, dtype, rows, width, x, out, add_to, scratch);
+    leave(&entry, ZR_ACTIVITY_column_sum, rows * width * size_of(dtype), 0);
+}
+
+static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width)
+{
+    zr_queue plain = *queue;
+    plain.backend = of(queue)->inner;
+    return plain.backend->elements->column_sum_scratch(&plain, rows, width);
+}
+
+static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *tokens,
+                              const void *positions, void *out)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->embedding_forward(queue, dtype, stream, rows, seq, width, ids, tokens, positions, out);
+    leave(&entry, ZR_ACTIVITY_embedding, rows * width * (2 * size_of(dtype) + size_of(stream)), 0);
+}
+
+static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *d, int64_t vocab,
+                               float *d_tokens, bool add_tokens, int64_t max_seq, float *d_positions, bool add_positions)
+{
+    int64_t tables = (add_tokens ? 0 : vocab) + (add_positions ? 0 : max_seq);
+    entry entry = enter(queue);
+    queue->backend->elements->embedding_backward(queue, stream, rows, seq, width, ids, d, vocab, d_tokens, add_tokens, max_seq, d_positions, add_positions);
+    leave(&entry, ZR_ACTIVITY_embedding, width * (rows * (size_of(stream) + 4 * (int64_t)sizeof(float)) + tables * (int64_t)sizeof(float)), 0);
+}
+
+static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->copy(queue, bytes, from, to);
+    leave(&entry, ZR_ACTIVITY_element, 2 * bytes, 0);
+}
+
+static void zero(zr_queue *queue, int64_t bytes, void *to)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->zero(queue, bytes, to);
+    leave(&entry, ZR_ACTIVITY_element, bytes, 0);
+}
+
+// Read, modified and written: master and states; read: the gradient; written: the 16-bit copy.
+static int64_t update_bytes(int64_t n, const zr_range_states *at)
+{
+    int64_t states = 1 + (at->state0 != NULL) + (at->state1 != NULL);
+    return n * (states * 2 * (int64_t)sizeof(float) + size_of(at->gradient_dtype) + (at->parameters ? size_of(at->parameters_dtype) : 0));
+}
+
+static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+{
+    entry entry = enter(queue);
+    queue->backend->optimizer->update(queue, update, n, at);
+    leave(&entry, ZR_ACTIVITY_optimizer, update_bytes(n, at), 0);
+}
+
+static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts, const int64_t *first, const int32_t *count, double *sums)
+{
+    int64_t elements = 0;
+    for (int64_t i = 0; i < parts; i++)
+        elements += count[i];
+    entry entry = enter(queue);
+    queue->backend->optimizer->square_sums(queue, dtype, g, parts, first, count, sums);
+    leave(&entry, ZR_ACTIVITY_square_sum, elements * size_of(dtype), 0);
+}
+
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+{
+    entry entry = enter(queue);
+    queue->backend->optimizer->lamb_direction(queue, update, n, at);
+    leave(&entry, ZR_ACTIVITY_optimizer, n * (6 * (int64_t)sizeof(float) + size_of(at->gradient_dtype)), 0);
+}
+
+static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
+{
+    entry entry = enter(queue);
+    queue->backend->optimizer->subtract_scaled(queue, n, step, at);
+    leave(&entry, ZR_ACTIVITY_optimizer, n * (3 * (int64_t)sizeof(float) + (at->parameters ? size_of(at->parameters_dtype) : 0)), 0);
+}
+
+static const zr_product_ops product_ops = {.scratch = product_scratch, .run = product_run};
+
+static const zr_row_ops row_ops = {
+    .norm_forward = norm_forward,
+    .residual_norm_forward = residual_norm_forward,
+    .norm_backward = norm_backward,
+    .norm_scratch = norm_scratch,
+    .loss = loss,
+    .softmax = softmax,
+};
+
+static const zr_attention_ops attention_ops = {
+    .scratch = attention_scratch,
+    .forward = attention_forward,
+    .backward = attention_backward,
+    .decode = attention_decode,
+};
+
+static const zr_element_ops element_ops = {
+    .gelu_forward = gelu_forward,
+    .gelu_backward = gelu_backward,
+    .add = add,
+    .dropout = dropout,
+    .convert = convert,
+    .column_sum = column_sum,
+    .column_sum_scratch = column_sum_scratch,
+    .embedding_forward = embedding_forward,
+    .embedding_backward = embedding_backward,
+    .copy = copy,
+    .zero = zero,
+};
+
+static const zr_optimizer_ops optimizer_ops = {
+    .update = update,
+    .square_sums = square_sums,
+    .lamb_direction = lamb_direction,
+    .subtract_scaled = subtract_scaled,
+};
+
+zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_recording **out, zero_error *error)
+{
+    zr_recording *recording = zr_alloc(sizeof *recording, error);
+    *out = recording;
+    if (!recording)
+        return ZERO_ERR_MEMORY;
+    recording->inner = queue->backend;
+    recording->recorder = recorder;
+    recording->outer = *queue->backend;
+    recording->outer.product = &product_ops;
+    recording->outer.rows = &row_ops;
+    recording->outer.attention = &attention_ops;
+    recording->outer.elements = &element_ops;
+    recording->outer.optimizer = &optimizer_ops;
+    queue->backend = &recording->outer;
+    return ZERO_OK;
+}
+
+void zr_queue_record_end(zr_queue *queue, zr_recording *recording)
+{
+    if (!recording)
+        return;
+    queue->backend = recording->inner;
+    zr_free(recording);
+}

@@ -1,0 +1,54 @@
+// Dynamic loss scaling, in DeepSpeed's own order of tests so that every scale agrees with its.
+#include "config/loss_scale.h"
+
+#include <inttypes.h>
+
+zr_loss_scale zr_loss_scale_begin(const zr_loss_scale_spec *spec)
+{
+    return (zr_loss_scale){
+        .scale = spec->kind == ZR_SCALE_NONE ? 1 : spec->initial,
+        .last_overflow = -1,
+        .hysteresis = spec->hysteresis,
+    };
+}
+
+// An overflow is forgiven while some are left; from then on each one halves the scale, until a growth forgives again.
+// A hysteresis of 0 forgives every one.
+static zero_status shrink(const zr_loss_scale_spec *spec, zr_loss_scale *state, zero_error *error)
+{
+    if (spec->hysteresis != 1 && state->hysteresis != 1) {
+        state->hysteresis -= state->hysteresis > 0;
+        return ZERO_OK;
+    }
+    if (state->scale == spec->min_scale)
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "step %" PRId64 ": the gradients overflow at the smallest loss scale, %g (fp16.min_loss_scale): train "
+                       "in bf16 (--dtype bf16), with a lower learning rate, or with a smaller fp16.initial_scale_power and "
+                       "fp16.min_loss_scale",
+                       state->iteration + 1, state->scale);
+    state->scale = ZR_MAX(state->scale / 2, spec->min_scale);
+    return ZERO_OK;
+}
+
+static void grow(const zr_loss_scale_spec *spec, zr_loss_scale *state)
+{
+    int64_t clean = state->iteration - state->last_overflow - 1;
+    if (spec->consecutive_hysteresis)
+        state->hysteresis = spec->hysteresis;
+    if (clean < 1 || clean % spec->window)
+        return;
+    state->hysteresis = spec->hysteresis;
+    state->scale *= 2;
+}
+
+zero_status zr_loss_scale_next(const zr_loss_scale_spec *spec, bool overflow, zr_loss_scale *state, zero_error *error)
+{
+    if (spec->kind == ZR_SCALE_DYNAMIC && overflow)
+        ZERO_TRY(shrink(spec, state, error));
+    else if (spec->kind == ZR_SCALE_DYNAMIC)
+        grow(spec, state);
+    if (overflow)
+        state->last_overflow = state->iteration;
+    state->iteration++;
+    return ZERO_OK;
+}

@@ -1,0 +1,33 @@
+// The loss scale of fp16 as DeepSpeed computes it: pure functions of a small state (reference: DynamicLossScaler).
+//
+// The engine multiplies the loss by `scale`, divides the reduced gradient by the same number, and calls zr_loss_scale_next
+// once a step with what all ranks agree on. A growth or a shrink holds from the next step on.
+#ifndef ZR_CONFIG_LOSS_SCALE_H
+#define ZR_CONFIG_LOSS_SCALE_H
+
+#include "base/status.h"
+
+typedef enum zr_scale_kind { ZR_SCALE_NONE, ZR_SCALE_STATIC, ZR_SCALE_DYNAMIC } zr_scale_kind; // none: 1 throughout
+
+typedef struct zr_loss_scale_spec {
+    zr_scale_kind kind;
+    double initial; // static: the scale; dynamic: 2^initial_scale_power
+    double min_scale;
+    int64_t window;
+    int hysteresis;
+    bool consecutive_hysteresis;
+} zr_loss_scale_spec;
+
+typedef struct zr_loss_scale { // all that a checkpoint has to keep
+    double scale;
+    int64_t iteration, last_overflow; // steps so far; the step of the last overflow, -1 before the first
+    int hysteresis;                   // overflows that are still forgiven, and the one that is not
+} zr_loss_scale;
+
+zr_loss_scale zr_loss_scale_begin(const zr_loss_scale_spec *spec);
+
+// After a step: overflow means that its gradient was not finite and the step was skipped. ZERO_ERR_DATA where a dynamic scale
+// overflows at its minimum: the state is then unchanged.
+zero_status zr_loss_scale_next(const zr_loss_scale_spec *spec, bool overflow, zr_loss_scale *state, zero_error *error);
+
+#endif

@@ -1,0 +1,33 @@
+// A record is written when it ends: what lies inside of a phase, or of a collective, has been written before it.
+#include "monitor/spans.h"
+
+int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
+{
+    int64_t k = i;
+    while (k > first && recorder->records[k - 1].begin >= recorder->records[i].begin)
+        k--;
+    return k;
+}
+
+static void visit_phase(const zr_recorder *recorder, int64_t from, int64_t phase, zr_unit_span_visit visit, void *user)
+{
+    for (int64_t i = from; i < phase;) {
+        const zr_record *record = &recorder->records[i];
+        zr_unit_span span = {.phase = recorder->records[phase].what, .unit = record->unit, .begin = record->begin};
+        for (; i < phase && recorder->records[i].unit == span.unit; i++) {
+            record = &recorder->records[i];
+            span.begin = ZR_MIN(span.begin, record->begin); // a collective is written after the waits inside of it
+            span.end = record->end;
+            span.flops += record->flops;
+        }
+        if (span.unit >= 0)
+            visit(user, &span);
+    }
+}
+
+void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_visit visit, void *user)
+{
+    for (int64_t i = first; i < recorder->count; i++)
+        if (zr_activity_track(recorder->records[i].what) == ZR_TRACK_PHASE)
+            visit_phase(recorder, zr_records_inside(recorder, first, i), i, visit, user);
+}

@@ -1,0 +1,123 @@
+// Records and turns of units as events. Called by api/train_profile on rank 0.
+#include "monitor/trace.h"
+
+#include "base/json.h"
+#include "monitor/spans.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct trace {
+    int rank;
+    int64_t origin;
+    const zr_trace_names *names;
+    zr_buffer *out;
+} trace;
+
+static const char *const tracks[ZR_TRACK_COUNT] = {
+    [ZR_TRACK_PHASE] = "phases",
+    [ZR_TRACK_COMPUTE] = "compute",
+    [ZR_TRACK_COMM] = "communication",
+};
+
+static void append_text(zr_buffer *out, const char *before, const char *text)
+{
+    zr_buffer_printf(out, "%s", before);
+    zr_json_append_string(out, text, strlen(text));
+}
+
+static void open_event(char phase, int rank, int thread, zr_buffer *out)
+{
+    bool first = out->length > 0 && out->data[out->length - 1] == '[';
+    zr_buffer_printf(out, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", first ? "" : ",", phase, rank, thread);
+}
+
+static void append_name(int rank, int thread, const char *kind, const char *name, zr_buffer *out)
+{
+    open_event('M', rank, thread, out);
+    zr_buffer_printf(out, ",\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", kind, name);
+}
+
+static void append_order(int rank, int thread, const char *kind, int place, zr_buffer *out)
+{
+    open_event('M', rank, thread, out);
+    zr_buffer_printf(out, ",\"name\":\"%s\",\"args\":{\"sort_index\":%d}}", kind, place);
+}
+
+// Nanoseconds as microseconds with three decimals.
+static void append_microseconds(zr_buffer *out, const char *key, int64_t nanoseconds)
+{
+    int64_t size = nanoseconds < 0 ? -nanoseconds : nanoseconds;
+    zr_buffer_printf(out, ",\"%s\":%s%lld.%03lld", key, nanoseconds < 0 ? "-" : "", (long long)(size / 1000), (long long)(size % 1000));
+}
+
+static void begin_event(const trace *trace, zr_track track, int64_t begin, int64_t end)
+{
+    open_event('X', trace->rank, (int)track, trace->out);
+    append_microseconds(trace->out, "ts", begin - trace->origin);
+    append_microseconds(trace->out, "dur", end - begin);
+}
+
+static const char *name_of(const char *const *names, int count, int32_t number)
+{
+    return number >= 0 && number < count ? names[number] : NULL;
+}
+
+static void append_record(const trace *trace, const zr_record *record)
+{
+    zr_track track = zr_activity_track(record->what);
+    const char *unit = name_of(trace->names->units, trace->names->unit_count, record->unit);
+    const char *slot = name_of(trace->names->slots, trace->names->slot_count, record->slot), *separator = "";
+    begin_event(trace, track, record->begin, record->end);
+    zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"args\":{", zr_activity_name(record->what), tracks[track]);
+    if (unit) {
+        append_text(trace->out, "\"unit\":", unit);
+        separator = ",";
+    }
+    if (slot) {
+        zr_buffer_printf(trace->out, "%s", separator);
+        append_text(trace->out, "\"slot\":", slot);
+        separator = ",";
+    }
+    if (track != ZR_TRACK_PHASE) {
+        zr_buffer_printf(trace->out, "%s\"bytes\":%lld", separator, (long long)record->bytes);
+        if (record->flops > 0)
+            zr_buffer_printf(trace->out, ",\"flops\":%lld", (long long)record->flops);
+    }
+    zr_buffer_printf(trace->out, "}}");
+}
+
+static void append_turn(void *user, const zr_unit_span *span)
+{
+    const trace *trace = user;
+    const char *unit = name_of(trace->names->units, trace->names->unit_count, span->unit);
+    begin_event(trace, ZR_TRACK_PHASE, span->begin, span->end);
+    append_text(trace->out, ",\"name\":", unit ? unit : "unit");
+    zr_buffer_printf(trace->out, ",\"cat\":\"unit\",\"args\":{\"flops\":%lld}}", (long long)span->flops);
+}
+
+void zr_trace_begin(zr_buffer *out)
+{
+    zr_buffer_printf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+}
+
+void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin, const zr_trace_names *names, zr_buffer *out)
+{
+    char process[32];
+    trace trace = {.rank = rank, .origin = origin, .names = names, .out = out};
+    snprintf(process, sizeof process, "rank %d", rank);
+    append_name(rank, 0, "process_name", process, out);
+    append_order(rank, 0, "process_sort_index", rank, out);
+    for (int t = 0; t < ZR_TRACK_COUNT; t++) {
+        append_name(rank, t, "thread_name", tracks[t], out);
+        append_order(rank, t, "thread_sort_index", t, out);
+    }
+    for (int64_t i = 0; i < recorder->count; i++)
+        append_record(&trace, &recorder->records[i]);
+    zr_for_unit_spans(recorder, 0, append_turn, &trace);
+}
+
+void zr_trace_end(zr_buffer *out)
+{
+    zr_buffer_printf(out, "\n]}\n");
+}

@@ -1,0 +1,26 @@
+// A Chrome trace (chrome://tracing, ui.perfetto.dev) of what ranks have recorded:
+//
+//   {"displayTimeUnit": "ms", "traceEvents": [
+//   {"ph":"M","pid":0,"tid":0,"name":"process_name","args":{"name":"rank 0"}},
+//   {"ph":"X","pid":0,"tid":1,"ts":12.345,"dur":6.789,"name":"product","cat":"compute","args":{"unit":"h.3","bytes":1,"flops":2}},
+//   ...]}
+//
+// A rank is a process; phases (and in them the turns of units), compute and communication are its threads. ts and dur are
+// microseconds, exact to the nanosecond: what lies inside of another record lies inside of it in the trace.
+#ifndef ZR_MONITOR_TRACE_H
+#define ZR_MONITOR_TRACE_H
+
+#include "base/alloc.h"
+#include "base/recorder.h"
+
+typedef struct zr_trace_names {
+    const char *const *units, *const *slots; // (unit_count), (slot_count)
+    int unit_count, slot_count;
+} zr_trace_names;
+
+// begin, then each rank, then end. Check out->failed. origin: nanoseconds on that rank's clock that are 0 in the trace.
+void zr_trace_begin(zr_buffer *out);
+void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin, const zr_trace_names *names, zr_buffer *out);
+void zr_trace_end(zr_buffer *out);
+
+#endif

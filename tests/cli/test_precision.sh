@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Mixed precision from the command line: the documents' fp16 file at every stage, --dtype, and what the metrics say.
+. "$(dirname "$0")/lib.sh"
+cat >seeds.json <<'J'
+{"train_batch_size": 16, "gradient_accumulation_steps": 2, "fp16": {"enabled": true, "loss_scale": 0, "initial_scale_power": 16},
+ "zero_optimization": {"stage": 2, "contiguous_gradients": true, "overlap_comm": true, "reduce_scatter": true, "reduce_bucket_size": 5e8, "allgather_bucket_size": 5e8},
+ "steps_per_print": 2000, "wall_clock_breakdown": false}
+J
+run() { train --overwrite --seed 3 --val none "$@"; }
+
+run --config seeds.json --ranks 2 --steps 6 --out two
+for stage in 0 1 3; do
+    sed "s/\"stage\": 2/\"stage\": $stage/" seeds.json >stage.json
+    run --config stage.json --ranks 2 --steps 6 --out other
+    [ "$(fingerprint other)" = "$(fingerprint two)" ] || fail "fp16: stage $stage differs from stage 2"
+done
+[ "$(grep '"loss"' two/metrics.jsonl | grep -c '"loss_scale":65536.0')" = 6 ] || fail "fp16: no loss_scale on every line"
+
+# A scale that overflows at once: the step is skipped and says so; the next one has half of it.
+echo '{"fp16": {"enabled": true, "initial_scale_power": 30, "hysteresis": 1}}' >large.json
+run --config large.json --steps 3 --out skips
+line=$(grep '"step":1,' skips/metrics.jsonl)
+case $line in *'"grad_norm":null,"loss_scale":1073741824.0,"skipped":true'*) ;; *) fail "a skipped step's line: $line" ;; esac
+grep -q '"step":2,.*"loss_scale":536870912.0' skips/metrics.jsonl || fail "the scale did not shrink after an overflow"
+
+run --dtype bf16 --steps 3 --out half
+grep -q '"loss_scale"' half/metrics.jsonl && fail "bf16 has a loss scale"
+run --steps 3 --out single
+[ "$(fingerprint half)" != "$(fingerprint single)" ] || fail "bf16 gives the bits of fp32"
+for dtype in fp32 bf16 fp16; do
+    "$ZERO" eval --model half/model --data "$TEXT" --dtype $dtype >eval.$dtype || fail "zero eval --dtype $dtype"
+    "$ZERO" generate --model half/model --tokens 5 --dtype $dtype >/dev/null || fail "zero generate --dtype $dtype"
+done
+cmp -s eval.fp32 eval.bf16 && fail "eval in bf16 gives the bits of fp32"
+awk '/^loss/ { v[FILENAME] = $2 } END { d = v["eval.fp32"] - v["eval.bf16"]; exit !(d < 0.02 && d > -0.02) }' eval.fp32 eval.bf16 || fail "eval in bf16 is far from fp32"
+
+# 2 + 2 + 12 bytes a parameter, planned without a run.
+"$ZERO" plan --new gpt2 --dtype bf16 --ranks 1 --json >plan.json
+python3 - <<'P' || fail "the plan in bf16 is not 2 + 2 + 12 bytes a parameter"
+import json
+plan = json.load(open("plan.json"))
+b, n, text = plan["rows"][0]["bytes"], plan["parameters"], json.dumps(plan["rows"][0])
+assert abs(b["parameters"] - 2 * n) < 1e6 and abs(b["gradients"] - 2 * n) < 1e6 and abs(b["optimizer"] - 12 * n) < 1e6, text
+P

@@ -1,0 +1,117 @@
+// The trace of two ranks: JSON that parses, every record on its track, turns of units inside their phases, exact times.
+#include "base/json.h"
+#include "monitor/trace.h"
+#include "records.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const units[] = {"embedding", "h.0", "he\"ad"}, *const slots[] = {"wte", "h.0"};
+static const zr_trace_names names = {.units = units, .slots = slots, .unit_count = 3, .slot_count = 2};
+
+static json_t *events_of(const zr_recorder *recorder, int ranks)
+{
+    zr_buffer text = {0};
+    json_t *trace = NULL;
+    zero_error error = {0};
+    zr_trace_begin(&text);
+    for (int r = 0; r < ranks; r++)
+        zr_trace_rank(r, recorder, 100000000, &names, &text);
+    zr_trace_end(&text);
+    assert_false(text.failed);
+    if (zr_json_parse(text.data, text.length, "trace", &trace, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    json_t *events = json_incref(json_object_get(trace, "traceEvents"));
+    assert_true(json_is_array(events));
+    json_decref(trace);
+    zr_buffer_free(&text);
+    return events;
+}
+
+static bool is(const json_t *event, const char *key, const char *text)
+{
+    const char *found = json_string_value(json_object_get(event, key));
+    return found && !strcmp(found, text);
+}
+
+static double number(const json_t *event, const char *key)
+{
+    return json_number_value(json_object_get(event, key));
+}
+
+// The nth of rank's events of that kind.
+static json_t *find(json_t *events, int rank, const char *phase, const char *name, int nth)
+{
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        json_t *event = json_array_get(events, i);
+        if (is(event, "ph", phase) && is(event, "name", name) && number(event, "pid") == rank && nth-- == 0)
+            return event;
+    }
+    return NULL;
+}
+
+static void test_names(void **state)
+{
+    zr_recorder *r = records_step();
+    json_t *events = events_of(r, 2);
+    assert_true(is(json_object_get(find(events, 1, "M", "process_name", 0), "args"), "name", "rank 1"));
+    const char *const tracks[] = {"phases", "compute", "communication"};
+    for (int t = 0; t < 3; t++) {
+        json_t *event = find(events, 1, "M", "thread_name", t);
+        assert_true(number(event, "tid") == t && is(json_object_get(event, "args"), "name", tracks[t]));
+    }
+    json_decref(events);
+    zr_recorder_destroy(r);
+}
+
+static void test_records(void **state)
+{
+    zr_recorder *r = records_step();
+    r->records[2].begin += 1; // a nanosecond
+    json_t *events = events_of(r, 2);
+    json_t *product = find(events, 1, "X", "product", 1), *args = json_object_get(product, "args");
+    assert_true(fabs(number(product, "ts") - 1000.001) < 1e-9 && fabs(number(product, "dur") - 3999.999) < 1e-9);
+    assert_true(number(product, "tid") == 1 && is(args, "unit", "h.0") && number(args, "flops") == 40000000);
+    json_t *before = find(events, 0, "X", "product", 0);
+    assert_true(number(before, "ts") == -50000 && number(before, "dur") == 40000);
+    json_t *reduce = find(events, 0, "X", "reduce_scatter", 0);
+    args = json_object_get(reduce, "args");
+    assert_true(number(reduce, "tid") == 2 && is(args, "slot", "h.0") && number(args, "bytes") == 1048576 && !json_object_get(args, "flops"));
+    assert_true(is(reduce, "cat", "communication"));
+    json_t *forward = find(events, 0, "X", "forward", 0);
+    assert_true(number(forward, "tid") == 0 && number(forward, "ts") == 0 && number(forward, "dur") == 10000);
+    assert_int_equal(json_object_size(json_object_get(forward, "args")), 0);
+    json_decref(events);
+    zr_recorder_destroy(r);
+}
+
+static void test_turns(void **state)
+{
+    zr_recorder *r = records_step();
+    json_t *events = events_of(r, 1);
+    json_t *first = find(events, 0, "X", "h.0", 0), *second = find(events, 0, "X", "h.0", 1);
+    assert_true(number(first, "ts") == 1000 && number(first, "dur") == 4000 && number(first, "tid") == 0);
+    assert_true(number(second, "ts") == 12000 && number(second, "dur") == 9000); // its product and its reduction
+    assert_null(find(events, 0, "X", "h.0", 2));                                  // the record before any phase is nobody's turn
+    assert_non_null(find(events, 0, "X", "he\"ad", 0));
+    json_decref(events);
+    zr_recorder_destroy(r);
+}
+
+static void test_nothing_recorded(void **state)
+{
+    zr_recorder *r = records_new();
+    json_t *events = events_of(r, 1);
+    assert_null(find(events, 0, "X", "forward", 0));
+    assert_int_equal(json_array_size(events), 2 + 2 * ZR_TRACK_COUNT);
+    json_decref(events);
+    assert_int_equal(json_array_size(events = events_of(r, 0)), 0);
+    json_decref(events);
+    zr_recorder_destroy(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_records), cmocka_unit_test(test_turns), cmocka_unit_test(test_nothing_recorded)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
