@@ -17,8 +17,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
                 "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P]"},
     [OPT_MODEL] = {.name = "--model", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | PLAN | BENCH,
         .help = "a model directory in Hugging Face's layout; bench: the same as --new"},
-    [OPT_PARAMS] = {.name = "--params", .argument = "X", .kind = CLI_COUNT, .commands = PLAN, .least = 1, .most = 1e15,
-        .help = "only a number of parameters (7.5e9, 124M): the paper's formulas"},
+    [OPT_PARAMS] = {.name = "--params", .argument = "X", .kind = CLI_COUNT, .commands = PLAN | BENCH, .least = 1, .most = 1e15,
+        .help = "only a number of parameters (7.5e9, 124M): the paper's formulas; bench optimizer: those of a rank"},
     [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL,
         .help = "plain text; several files are read one after another"},
     [OPT_VAL] = {.name = "--val", .argument = "FILE|none", .kind = CLI_TEXT, .commands = TRAIN,
@@ -104,9 +104,9 @@ const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},
-    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|step [OPTION...]", .choices = "comm|gemm|step", .run = cli_bench,
-        .purpose = "what communication, matrix products and a training step reach on this machine",
-        .detail = "step takes a model (--new, 4 samples of its context unless told otherwise) through steps of training and prints the "
+    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|optimizer|step [OPTION...]", .choices = "comm|gemm|optimizer|step", .run = cli_bench,
+        .purpose = "what communication, matrix products, the optimizer and a training step reach on this machine",
+        .detail = "optimizer times norm, clip, AdamW and the 16-bit copy over a rank's shard. step takes a model (--new, 4 samples of its context unless told otherwise) through steps of training and prints the "
                   "step's time, what its matrix products alone take, their ratio (efficiency), the step against its floor (products at "
                   "their best, everything else at memory's bandwidth), and where the time went. comm and gemm read none of the options "
                   "that describe a model."},

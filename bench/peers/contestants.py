@@ -91,15 +91,15 @@ class Peer:
         self.began = time.monotonic()
         self.lines, self.notes = queue.Queue(), []
         self.log = tempfile.NamedTemporaryFile(prefix="compare-", suffix=".log")
-        environment = dict(os.environ, PATH=f"{os.path.dirname(python)}:{os.environ['PATH']}", OMP_NUM_THREADS=str(threads), DS_ACCELERATOR="cpu",
-                           GLOO_SOCKET_IFNAME="lo", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), WORLD_SIZE=str(ranks))
+        environment = dict(os.environ, PATH=f"{os.path.dirname(python)}:{os.environ['PATH']}", OMP_NUM_THREADS=str(threads),
+                           DS_ACCELERATOR="cpu", GLOO_SOCKET_IFNAME="lo", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), WORLD_SIZE=str(ranks))
         command = [python, str(HERE / script), "--threads", str(threads), "--serve", *map(str, arguments)]
         self.ranks = [self.spawn(command, environment, rank, threads, ranks) for rank in range(ranks)]
         threading.Thread(target=self.read, daemon=True).start()
 
     def spawn(self, command, environment, rank, threads, ranks):
-        process = subprocess.Popen(command, env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)), text=True, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, stderr=self.log, start_new_session=True)
+        process = subprocess.Popen(command, env=dict(environment, RANK=str(rank), LOCAL_RANK=str(rank)), text=True, start_new_session=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, stderr=self.log)
         cores = sorted(os.sched_getaffinity(0))
         if ranks > 1 and len(cores) >= ranks * threads:
             os.sched_setaffinity(process.pid, cores[rank * threads:(rank + 1) * threads])
@@ -175,7 +175,7 @@ class Zero:
         done = subprocess.run([self.program, *map(str, arguments)], env=dict(os.environ, OMP_NUM_THREADS=str(threads)), text=True,
                               capture_output=True)
         if done.returncode:
-            raise Unmeasured((done.stderr or done.stdout).strip().splitlines()[-1][:160] if (done.stderr or done.stdout).strip() else f"exit {done.returncode}")
+            raise Unmeasured(((done.stderr or done.stdout).strip().splitlines() or [f"exit {done.returncode}"])[-1][:160])
         return done.stdout
 
     @staticmethod
@@ -187,8 +187,8 @@ class Zero:
 
     def step(self, spec, batch, seq, dtype, stage, ranks, threads):
         began = time.monotonic()
-        text = self.run(["bench", "step", "--new", spec, "--micro-batch", batch, "--seq", seq, "--dtype", dtype, "--stage", stage, "--ranks", ranks,
-                         "--threads", threads], threads)
+        text = self.run(["bench", "step", "--new", spec, "--micro-batch", batch, "--seq", seq, "--dtype", dtype, "--stage", stage,
+                         "--ranks", ranks, "--threads", threads], threads)
         return Step(self.figure(r"^step +([\d.]+) ms", text), self.figure(r"^efficiency +([\d.]+)", text),
                     self.figure(r"^step / floor +([\d.]+)", text), time.monotonic() - began)
 
@@ -197,14 +197,15 @@ class Zero:
         return self.figure(r"^fused +([\d.]+) ms", self.run(["bench", "optimizer", "--parameters", parameters, "--threads", threads], threads))
 
     def train(self, spec, batch, seq, dtype, stage, ranks, threads, steps):
-        """Starts a run that nothing is cached for; its metrics.jsonl grows by a line when a step ends."""
+        """Starts a run; its metrics.jsonl grows by a line when a step ends."""
         out = pathlib.Path(self.work.name, "run")
         shutil.rmtree(out, ignore_errors=True)
         if not shutil.which(self.program):
             raise Unmeasured(f"no program at {self.program}")
         process = subprocess.Popen([self.program, *map(str, [
-            "train", "--new", spec, "--tokenizer", "bytes", "--data", self.text, "--val", "none", "--out", out, "--overwrite", "--quiet", "--ranks", ranks,
-            "--threads", threads, "--stage", stage, "--micro-batch", batch, "--accumulation", 1, "--seq", seq, "--dtype", dtype, "--steps", steps])],
+            "train", "--new", spec, "--tokenizer", "bytes", "--data", self.text, "--val", "none", "--out", out, "--overwrite", "--quiet",
+            "--ranks", ranks, "--threads", threads, "--stage", stage, "--micro-batch", batch, "--accumulation", 1, "--seq", seq,
+            "--dtype", dtype, "--steps", steps])],
             env=dict(os.environ, OMP_NUM_THREADS=str(threads)), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         return process, out / "metrics.jsonl"
 

@@ -33,9 +33,10 @@ ZERO_API zero_status zero_plan(const zero_plan_options *options, void (*write)(v
 
 typedef struct zero_bench_options {
     size_t struct_size;
-    const char *what;  // "comm", "gemm", "step"
+    const char *what;  // "comm", "gemm", "optimizer", "step"
     int threads;
     double seconds;    // for each figure, about
+    double parameters;          // optimizer: of a rank; 0: 100 million
     const char *new_spec;       // step: the model, "gpt2:layers=4,..."; NULL: "gpt2"
     int64_t micro_batch, seq;   // step: 0: 4, and the model's context
     int64_t accumulation;       // step: 0: 1

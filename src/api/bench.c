@@ -37,21 +37,39 @@ zero_status zr_bench_time(const zr_bench *bench, zr_bench_work work, void *user,
     }
 }
 
+typedef enum bench_id { BENCH_COMM, BENCH_GEMM, BENCH_OPTIMIZER, BENCH_STEP, BENCHES } bench_id;
+
+static zero_status find_bench(const char *what, bench_id *out, zero_error *error)
+{
+    static const char *const names[BENCHES] = {"comm", "gemm", "optimizer", "step"};
+    for (int i = 0; i < BENCHES; i++) {
+        *out = (bench_id)i;
+        if (strcmp(names[i], what) == 0)
+            return ZERO_OK;
+    }
+    return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm, optimizer and step exist", what);
+}
+
 zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
-    const char *what = options->what ? options->what : "";
-    bool comm_only = strcmp(what, "comm") == 0, gemm = strcmp(what, "gemm") == 0;
-    if (!comm_only && !gemm && strcmp(what, "step") != 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm and step exist", what);
+    bench_id id;
+    ZERO_TRY(find_bench(options->what ? options->what : "", &id, error));
     zr_threads threads;
     ZERO_TRY(zr_threads_choose(comm, options->threads, &threads, error));
     zr_bench bench = {.comm = comm, .seconds = options->seconds > 0 ? options->seconds : 0.2, .threads = threads.count,
                       .write = comm->rank == 0 ? write : NULL, .user = user};
     zr_bench_say(&bench, "%d rank%s (%s), %d thread%s each (%s)\n", comm->size, comm->size == 1 ? "" : "s", zero_comm_name(comm), threads.count,
                  threads.count == 1 ? "" : "s", threads.reason);
-    if (comm_only)
+    switch (id) {
+    case BENCH_COMM:
         return zr_bench_comm(&bench, error);
-    return gemm ? zr_bench_gemm(&bench, error) : zr_bench_step(&bench, options, error);
+    case BENCH_GEMM:
+        return zr_bench_gemm(&bench, error);
+    case BENCH_OPTIMIZER:
+        return zr_bench_optimizer(&bench, options->parameters, error);
+    default:
+        return zr_bench_step(&bench, options, error);
+    }
 }

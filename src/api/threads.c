@@ -38,13 +38,15 @@ static zero_status count_sharers(zero_comm *comm, int *sharers, zero_error *erro
 }
 
 // Every rank takes as many as the one with the fewest: the bits depend on the number of threads.
-static zero_status take_least(zero_comm *comm, zr_threads *out, zero_error *error)
+static zero_status take_least(zero_comm *comm, int sharers, int cores, zr_threads *out, zero_error *error)
 {
     int64_t least = out->count;
     ZERO_TRY(zr_comm_all_reduce_small(comm, &least, 1, ZERO_I64, ZR_MIN, error));
     if (least < out->count)
         snprintf(out->reason, sizeof out->reason, "as many as the rank with the fewest cores");
     out->count = (int)least;
+    out->wanted = out->count * sharers;
+    out->cores = cores;
     return ZERO_OK;
 }
 
@@ -56,12 +58,12 @@ zero_status zr_threads_choose(zero_comm *comm, int asked, zr_threads *out, zero_
     if (asked > 0) {
         out->count = asked;
         snprintf(out->reason, sizeof out->reason, "as asked; cores: %s", budget.reason);
-        return take_least(comm, out, error);
+        return take_least(comm, sharers, budget.allowed, out, error);
     }
     out->count = ZR_MAX(1, budget.allowed / sharers);
     if (sharers > 1)
         snprintf(out->reason, sizeof out->reason, "cores: %s, shared by %d ranks", budget.reason, sharers);
     else
         snprintf(out->reason, sizeof out->reason, "cores: %s", budget.reason);
-    return take_least(comm, out, error);
+    return take_least(comm, sharers, budget.allowed, out, error);
 }

@@ -7,6 +7,7 @@
 typedef struct zr_threads {
     int count;
     char reason[192]; // "1 of 2 cores: affinity mask, shared by 2 ranks"
+    int wanted, cores; // threads of all ranks that share this rank's cores, and how many cores those are
 } zr_threads;
 
 // Collective. asked > 0 wins.

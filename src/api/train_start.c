@@ -68,6 +68,9 @@ void zr_train_describe_run(const zr_train *train)
     int64_t tokens = config->train_batch * train->seq;
     say(train, "ranks    %d (%s), %d thread%s each (%s)", train->comm->size, zero_comm_name(train->comm), train->threads.count,
         train->threads.count == 1 ? "" : "s", train->threads.reason);
+    if (train->threads.wanted > train->threads.cores)
+        zr_log(&train->logger, ZERO_LOG_WARNING, "%d threads of the ranks share %d core%s: they take turns, and every step waits for the last of them (--threads, --ranks)",
+               train->threads.wanted, train->threads.cores, train->threads.cores == 1 ? "" : "s");
     say(train, "compute  backend %s, %s", queue->backend->name, queue->backend->path());
     say(train, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage, (long long)tokens);
     describe_rate(train, config);

@@ -98,6 +98,20 @@ static void test_turns(void **state)
     zr_recorder_destroy(r);
 }
 
+// A turn that begins with a collective begins with it, and not with the wait that was written before it.
+static void test_turn_that_begins_with_a_collective(void **state)
+{
+    zr_recorder *r = records_new();
+    records_put(r, ZR_ACTIVITY_wait, 1, 102, 103);
+    records_put(r, ZR_ACTIVITY_all_gather, 1, 101, 104);
+    records_put(r, ZR_ACTIVITY_product, 1, 104, 106);
+    records_put(r, ZR_ACTIVITY_forward, -1, 100, 107);
+    json_t *events = events_of(r, 1), *turn = find(events, 0, "X", "h.0", 0);
+    assert_true(number(turn, "ts") == 1000 && number(turn, "dur") == 5000);
+    json_decref(events);
+    zr_recorder_destroy(r);
+}
+
 static void test_nothing_recorded(void **state)
 {
     zr_recorder *r = records_new();
@@ -112,6 +126,7 @@ static void test_nothing_recorded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_records), cmocka_unit_test(test_turns), cmocka_unit_test(test_nothing_recorded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_records), cmocka_unit_test(test_turns),
+                                       cmocka_unit_test(test_turn_that_begins_with_a_collective), cmocka_unit_test(test_nothing_recorded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

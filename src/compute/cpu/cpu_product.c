@@ -115,18 +115,6 @@ static int64_t worker_floats(const cut *c)
     return ZR_ROUND_UP(c->a_floats + c->ahead_floats + c->b_floats + c->part_floats, 2 * LANES);
 }
 
-static void multiply_rows(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
-                          const float *bias)
-{
-    tile_sum(a, A_ROW(depth), 1, b, depth, from, to, step, bias);
-}
-
-static void multiply_panels(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
-                            const float *bias)
-{
-    tile_sum(a, 1, MR, b, depth, from, to, step, bias);
-}
-
 static void copy_tile(const float *from, int64_t from_step, int64_t rows, int64_t columns, float *to, int64_t to_step)
 {
     for (int64_t r = 0; r < rows; r++)
@@ -143,12 +131,18 @@ static void multiply_through(const block *at, int64_t i, int64_t j, const float 
     float *sums = at->part ? at->part + i * step + j : (float *)at->job->of.d + (at->i + i) * step + at->j + j;
     if (!at->fresh)
         copy_tile(sums, step, rows, columns, tile, NR);
-    (p->trans_a ? multiply_panels : multiply_rows)(a, b, at->depth, tile, tile, NR, NULL);
+    tile_sum(a, b, at->depth, tile, tile, NR, NULL);
     if (!at->last)
         copy_tile(tile, NR, rows, columns, sums, step);
     else
         for (int64_t r = 0; r < rows; r++)
             sums_finish(&at->job->of, at->i + i + r, at->j + j, columns, tile + r * NR);
+}
+
+static void prefetch_floats(const float *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += 16)
+        __builtin_prefetch(from + i);
 }
 
 // The tile after the one that is about to be computed: it is next needed when the cache has forgotten it.
@@ -176,18 +170,19 @@ static void multiply_block(const block *at, const float *a_panels, const float *
     bool whole = direct(at);
     const float *bias = at->last && p->epilogue == ZR_EPILOGUE_BIAS ? at->job->of.operand : NULL;
     int64_t step = at->part ? at->job->cut.columns : p->n;
+    int64_t panels = (at->rows + MR - 1) / MR, ahead = (at->depth + panels - 1) / panels; // of B's next panel, for each tile
     float *sums = !whole ? NULL : at->part ? at->part : (float *)at->job->of.d + at->i * step + at->j;
     for (int64_t j = 0; j < at->columns; j += NR)
         for (int64_t i = 0; i < at->rows; i += MR) {
             const float *a = a_panels + i / MR * A_PANEL(at->depth), *b = b_panels + j * at->depth;
+            prefetch_floats(b + (at->depth + i / MR * ahead) * NR, ahead * NR);
             if (!whole || i + MR > at->rows || j + NR > at->columns) {
                 multiply_through(at, i, j, a, b);
                 continue;
             }
             float *to = sums + i * step + j;
             prefetch_tile(to + MR * step, step);
-            (p->trans_a ? multiply_panels : multiply_rows)(a, b, at->depth, at->fresh ? NULL : to, to, step,
-                                                           bias ? bias + at->j + j : NULL);
+            tile_sum(a, b, at->depth, at->fresh ? NULL : to, to, step, bias ? bias + at->j + j : NULL);
         }
 }
 

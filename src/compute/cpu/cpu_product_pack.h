@@ -1,36 +1,34 @@
 // Operands of products on their way to fp32 and to the order in which the tiles read them.
 //
-//   A, as stored (m,k): rows, A_PAD apart beyond their depth      A, as stored (k,m): panels of MR columns, one step after another
-//   +--- depth ---+ pad                                           [t=0: MR][t=1: MR] ... pad
-//   | row 0       |
-//   | row 1       |                                               B: panels of NR columns  [t=0: NR][t=1: NR] ...
-//   | ... a panel is MR rows
+//   A: panels of MR rows          [t=0: MR][t=1: MR] ... [t=depth-1: MR] A_PAD floats
+//   B: panels of NR columns       [t=0: NR][t=1: NR] ...
 //
-// A panel of A takes A_PANEL(depth) floats either way. Rows and columns that complete the last panel are zero.
+// Rows and columns that complete the last panel are zero. One step of a panel lies behind the other, whatever the operand's
+// order, so that the tiles read two streams and no more.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_PACK_H
 #define ZR_COMPUTE_CPU_PRODUCT_PACK_H
 
 #include "compute/cpu/cpu_product_tile.h"
 
-#define A_PAD 16 // rows must not all fall into one set of the cache; panels are written up to a vector beyond their end
-#define A_ROW(depth) (ZR_ROUND_UP(depth, LANES) + A_PAD)
-#define A_PANEL(depth) (MR * A_ROW(depth))
-#define AHEAD 8 // steps that are packed together: one page of each is in use at a time
+#define A_PAD 16 // a panel's last step is written as whole vectors
+#define A_PANEL(depth) (MR * (depth) + A_PAD)
+#define AHEAD 4 // steps that are packed together while those after them are fetched
+
+INLINE void prefetch_as(zero_dtype type, const void *array, int64_t i)
+{
+    __builtin_prefetch(type == ZERO_F32 ? (const void *)((const float *)array + i) : (const uint16_t *)array + i);
+}
+
+// Elements of a cache line.
+INLINE int64_t line_of(zero_dtype type)
+{
+    return type == ZERO_F32 ? 16 : 32;
+}
 
 INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int64_t left)
 {
     vf x = vf_get_as(type, array, i, left);
     return gelu ? vf_rounded_to(type, vf_gelu(x)) : x;
-}
-
-// Rows of `depth` elements, `step` apart from element `first` on.
-INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step, int64_t rows, int64_t depth,
-                        float *to)
-{
-    for (int64_t i = 0; i < rows; i++, to += A_ROW(depth))
-        for (int64_t t = 0; t < depth; t += LANES)
-            vf_store(to + t, packed_a(type, gelu, a, first + i * step + t, depth - t));
-    memset(to, 0, sizeof(float) * (size_t)((ZR_ROUND_UP(rows, MR) - rows) * A_ROW(depth)));
 }
 
 // `depth` steps of `columns` elements, `step` apart from element `first` on. rows: AHEAD * ZR_ROUND_UP(columns, LANES) floats.
@@ -40,6 +38,9 @@ INLINE void pack_a_panels(zero_dtype type, int gelu, const void *a, int64_t firs
     for (int64_t t0 = 0; t0 < depth; t0 += AHEAD) {
         int64_t steps = ZR_MIN(AHEAD, depth - t0), from_step = step;
         const float *from = (const float *)a + first + t0 * step;
+        for (int64_t t = 0; t < steps; t++)
+            for (int64_t i = 0; i < columns; i += line_of(type))
+                prefetch_as(type, a, first + (t0 + AHEAD + t) * step + i);
         if (type != ZERO_F32 || gelu) {
             from = rows;
             from_step = ZR_ROUND_UP(columns, LANES);
@@ -65,6 +66,7 @@ INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t 
             for (int64_t t = t0; t < ZR_MIN(t0 + AHEAD, depth); t++) {
                 float *at = to + j * depth + t * NR;
                 int64_t from = first + t * step + j;
+                prefetch_as(type, b, from + AHEAD * step);
                 vf_store(at, vf_get_as(type, b, from, columns - j));
                 vf_store(at + LANES, columns - j > LANES ? vf_get_as(type, b, from + LANES, columns - j - LANES) : (vf){0});
             }
@@ -128,6 +130,31 @@ INLINE void rows_get(zero_dtype type, const void *array, int64_t from, int64_t s
             r[i] = i < rows ? vf_get_as(type, array, from + i * step, left) : (vf){0};
 }
 
+// `rows` rows of `depth` elements, `step` apart from element `first` on, become columns.
+INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step, int64_t rows, int64_t depth,
+                        float *to)
+{
+    for (int64_t i = 0; i < rows; i += MR, to += A_PANEL(depth))
+        for (int64_t t = 0; t < depth; t += LANES) {
+            vf r[ZR_ROUND_UP(MR, LANES)] = {{0}};
+            int64_t from = first + i * step + t;
+            if (t % line_of(type) == 0)
+                for (int64_t n = 0; n < MR; n++)
+                    prefetch_as(type, a, from + (MR + n) * step);
+            if (__builtin_expect(i + MR <= rows && t + LANES <= depth, 1))
+                for (int n = 0; n < MR; n++)
+                    r[n] = packed_a(type, gelu, a, from + n * step, LANES);
+            else
+                for (int n = 0; n < ZR_MIN(MR, rows - i); n++)
+                    r[n] = packed_a(type, gelu, a, from + n * step, depth - t);
+            for (int n = 0; n < MR; n += LANES)
+                transpose(r + n);
+            for (int64_t s = 0; s < ZR_MIN(LANES, depth - t); s++)
+                for (int n = 0; n < MR; n += LANES)
+                    vf_store(to + (t + s) * MR + n, r[n + s]);
+        }
+}
+
 // `columns` rows of `depth` elements, `step` apart from element `first` on, become columns.
 INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t step, int64_t columns, int64_t depth,
                         float *to)
@@ -136,7 +163,10 @@ INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t s
         for (int64_t t = 0; t < depth; t += LANES) {
             vf r[LANES];
             float *at = to + j / NR * NR * depth + t * NR + j % NR;
-            rows_get(type, b, first + j * step + t, step, columns - j, depth - t, r);
+            if (t % line_of(type) == 0)
+                for (int64_t i = 0; i < LANES; i++)
+                    prefetch_as(type, b, first + (j + LANES + i) * step + t);
+            rows_get(type, b, first + j * step + t, step, ZR_MAX(0, columns - j), depth - t, r);
             transpose(r);
             for (int64_t i = 0; i < ZR_MIN(LANES, depth - t); i++)
                 vf_store(at + i * NR, r[i]);

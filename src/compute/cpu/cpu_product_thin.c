@@ -144,6 +144,15 @@ static void multiply_units(const void *job_, int64_t first, int64_t last, int wo
         multiply_stretch(work, j, ZR_MIN(work->stretch, end - j), work->sums + worker * SUMS);
 }
 
+#define A_ROW(k) ZR_ROUND_UP(k, 16)
+
+INLINE void pack_a_straight(zero_dtype type, int gelu, const zr_product *p, const void *a, float *to)
+{
+    for (int64_t r = 0; r < p->m; r++)
+        for (int64_t t = 0; t < p->k; t += LANES)
+            vf_store(to + r * A_ROW(p->k) + t, packed_a(type, gelu, a, r * p->k + t, p->k - t));
+}
+
 // A as stored (k,m), to rows.
 INLINE void pack_a_columns(zero_dtype type, int gelu, const zr_product *p, const void *a, float *to)
 {
@@ -163,14 +172,14 @@ static void pack_a(const zr_operands *of, float *to)
     else if (p->trans_a)
         WITH_TYPE(TYPE, p->dtype, pack_a_columns(TYPE, 0, p, of->a, to));
     else if (p->gelu_a)
-        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 1, of->a, 0, p->k, p->m, p->k, to));
+        WITH_TYPE(TYPE, p->dtype, pack_a_straight(TYPE, 1, p, of->a, to));
     else
-        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 0, of->a, 0, p->k, p->m, p->k, to));
+        WITH_TYPE(TYPE, p->dtype, pack_a_straight(TYPE, 0, p, of->a, to));
 }
 
 static size_t scratch(zr_queue *queue, const zr_product *product)
 {
-    return sizeof(float) * (size_t)(queue->threads * SUMS + ZR_ROUND_UP(product->m, MR) * A_ROW(product->k));
+    return sizeof(float) * (size_t)(queue->threads * SUMS + product->m * A_ROW(product->k));
 }
 
 // A is packed by the calling thread: it is small.

@@ -24,10 +24,10 @@ typedef struct zr_operands { // a product and what it runs on
     void *d;
 } zr_operands;
 
-// Element (r, t) of A lies at a[r*a_row + t*a_step], row t of B at b + t*NR. from: the sums so far, NULL: zero; `step` lies
-// between the rows of from and of to. bias (NR) is added at the end where it is not NULL.
-INLINE void tile_sum(const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t depth, const float *from,
-                     float *to, int64_t step, const float *bias)
+// a, b: panels as cpu_product_pack.h lays them out. from: the sums so far, NULL: zero; `step` lies between the rows of from and
+// of to. bias (NR) is added at the end where it is not NULL.
+static inline void tile_sum(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+                            const float *bias)
 {
     vf s00 = {0}, s01 = {0}, s10 = {0}, s11 = {0}, s20 = {0}, s21 = {0}, s30 = {0}, s31 = {0}, s40 = {0}, s41 = {0},
        s50 = {0}, s51 = {0};
@@ -42,12 +42,12 @@ INLINE void tile_sum(const float *a, int64_t a_row, int64_t a_step, const float 
     for (int64_t t = 0; t < depth; t++) {
         vf b0 = vf_load(b), b1 = vf_load(b + LANES), x;
         x = vf_all(a[0]), s00 += x * b0, s01 += x * b1;
-        x = vf_all(a[a_row]), s10 += x * b0, s11 += x * b1;
-        x = vf_all(a[2 * a_row]), s20 += x * b0, s21 += x * b1;
-        x = vf_all(a[3 * a_row]), s30 += x * b0, s31 += x * b1;
-        x = vf_all(a[4 * a_row]), s40 += x * b0, s41 += x * b1;
-        x = vf_all(a[5 * a_row]), s50 += x * b0, s51 += x * b1;
-        a += a_step;
+        x = vf_all(a[1]), s10 += x * b0, s11 += x * b1;
+        x = vf_all(a[2]), s20 += x * b0, s21 += x * b1;
+        x = vf_all(a[3]), s30 += x * b0, s31 += x * b1;
+        x = vf_all(a[4]), s40 += x * b0, s41 += x * b1;
+        x = vf_all(a[5]), s50 += x * b0, s51 += x * b1;
+        a += MR;
         b += NR;
     }
     if (bias) {
