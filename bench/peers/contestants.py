@@ -194,7 +194,7 @@ class Zero:
 
     def optimizer(self, parameters, threads):
         """Milliseconds of norm, clip, update and 16-bit copy over that many parameters."""
-        return self.figure(r"^fused +([\d.]+) ms", self.run(["bench", "optimizer", "--parameters", parameters, "--threads", threads], threads))
+        return self.figure(r"^fused +([\d.]+) ms", self.run(["bench", "optimizer", "--params", parameters, "--threads", threads], threads))
 
     def train(self, spec, batch, seq, dtype, stage, ranks, threads, steps):
         """Starts a run; its metrics.jsonl grows by a line when a step ends."""
@@ -237,7 +237,9 @@ class Zero:
         watch = Watch(lambda: children(process.pid) or [process.pid])
         try:
             last = json.loads(self.wait_for_steps(process, metrics, 3)[-1])["mem"].values()
-            return watch.stop(), sum(m["planned"] for m in last), sum(m["held"] for m in last)
+            if not watch.stop():
+                raise Unmeasured("the run ended before its memory was sampled")
+            return watch.peak, sum(m["planned"] for m in last), sum(m["held"] for m in last)
         finally:
             watch.stop()
             process.wait()

@@ -24,9 +24,9 @@ static zero_status reduce_scatter(void *user, zero_error *error)
 {
     comm_work *w = user;
     zr_handle handle;
-    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_reduce_scatter, SLOT, 0, w->shard_elems, w->dtype, &handle, error));
     const zr_sum_target to = {.data = w->dst, .dtype = w->dtype};
-    ZERO_TRY(zr_comm_reduce_scatter_wait(&handle, &to, error));
+    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_reduce_scatter, SLOT, 0, w->shard_elems, w->dtype, &to, &handle, error));
+    ZERO_TRY(zr_comm_wait(&handle, error));
     return zr_comm_quiesce(&w->window, SLOT, error);
 }
 
@@ -34,8 +34,8 @@ static zero_status all_gather(void *user, zero_error *error)
 {
     comm_work *w = user;
     zr_handle handle;
-    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_all_gather, SLOT, 0, w->shard_elems, w->dtype, &handle, error));
-    ZERO_TRY(zr_comm_all_gather_wait(&handle, error));
+    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_all_gather, SLOT, 0, w->shard_elems, w->dtype, NULL, &handle, error));
+    ZERO_TRY(zr_comm_wait(&handle, error));
     return zr_comm_quiesce(&w->window, SLOT, error);
 }
 

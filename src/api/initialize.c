@@ -4,6 +4,7 @@
 #include "api/agree.h"
 #include "api/defaults.h"
 #include "api/machine.h"
+#include "base/cpu.h"
 #include "api/observe.h"
 #include "model/unit.h"
 
@@ -32,6 +33,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .per_tensor_norms = !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
         .decay_all = config->optimizer.decay_all,
         .reduce_bucket = config->reduce_bucket,
+        .prefetch_bucket = config->prefetch_bucket,
         .inference = inference,
     };
 }
@@ -96,6 +98,15 @@ static zero_status make_plan(const zero_options *options, const zr_config *confi
     return zr_plan_check_memory(*out, &machine, error);
 }
 
+// Who exchanges by messages always gains from doing so meanwhile; who reads its peers' memory needs a core for it.
+static bool wants_overlap(const zr_config *config, const zero_comm *comm, int threads)
+{
+    const zr_setting *said = zr_config_setting(config, "zero_optimization.overlap_comm");
+    if (said && json_is_boolean(said->value))
+        return json_is_true(said->value);
+    return !comm->versions || zr_cpu_budget_get().allowed > threads * comm->size;
+}
+
 zero_status zr_engine_make(const zero_options *options, zr_config *config, zero_engine **out, zero_error *error)
 {
     zr_queue *queue = NULL;
@@ -104,6 +115,8 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, zero_
     zero_status status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error);
     if (status == ZERO_OK)
         status = make_plan(options, config, queue, &plan, error);
+    if (status == ZERO_OK && options->comm->size > 1 && wants_overlap(config, options->comm, queue->threads))
+        status = zr_comm_overlap(options->comm, error);
     status = zr_agree(options->comm, status, error);
     if (status != ZERO_OK) {
         zr_plan_destroy(plan);

@@ -5,6 +5,7 @@
 #include "comm/comm.h"
 
 #include "base/message.h"
+#include "comm/courier.h"
 #include "comm/settle.h"
 #include "comm/staging.h"
 
@@ -53,6 +54,7 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
     if (bytes < 0 || slots < 0)
         return zr_comm_settle(
             comm, zr_fail(error, ZERO_ERR_INTERNAL, "a window of %lld bytes and %d slots", (long long)bytes, slots), error);
+    zr_courier_drain(comm->courier);
     ZERO_TRY(zr_comm_settle(comm, comm->ops->window_create(comm, &window, error), error));
     *out = window;
     return ZERO_OK;
@@ -60,8 +62,10 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
 
 void zr_window_destroy(zr_window *window)
 {
-    if (window->comm)
+    if (window->comm) {
+        zr_courier_drain(window->comm->courier);
         window->comm->ops->window_destroy(window);
+    }
     *window = (zr_window){0};
 }
 
@@ -74,43 +78,60 @@ static int64_t bytes_fetched(const zr_handle *handle)
 }
 
 zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems,
-                          zero_dtype dtype, zr_handle *out, zero_error *error)
+                          zero_dtype dtype, const zr_sum_target *to, zr_handle *out, zero_error *error)
 {
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
     assert(op == ZERO_COMM_reduce_scatter || op == ZERO_COMM_all_gather);
     *out = (zr_handle){.window = window, .op = op, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = dtype};
+    if (to)
+        out->to = *to;
     ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
+    if (op == ZERO_COMM_reduce_scatter && !can_sum(out->to.dtype))
+        return zr_comm_settle(comm, refuse(window, op, slot, "sums are rounded to f32, bf16 or f16", error), error);
     ZERO_TRY(zr_comm_settle(comm, comm->ops->start(out, error), error));
+    if (comm->courier)
+        ZERO_TRY(zr_comm_settle(comm, zr_courier_submit(comm->courier, out, error), error));
     out->pending = true;
     count_message(comm, op, slot, shard_elems, bytes_fetched(out));
     return ZERO_OK;
 }
 
-zero_status zr_comm_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error)
+static zero_status carry_out(zr_handle *handle, zero_error *error)
+{
+    const zr_comm_ops *ops = handle->window->comm->ops;
+    return handle->op == ZERO_COMM_all_gather ? ops->all_gather_wait(handle, error) : ops->reduce_scatter_wait(handle, &handle->to, error);
+}
+
+static zero_status await_courier(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
+    int64_t begin = zr_recorder_begin(comm->recorder);
+    zero_status status = zr_courier_await(comm->courier, handle, error);
+    zr_recorder_add(comm->recorder, ZR_ACTIVITY_wait, begin, 0, 0, handle->slot);
+    return status;
+}
+
+zero_status zr_comm_wait(zr_handle *handle, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    zr_activity what = handle->op == ZERO_COMM_all_gather ? ZR_ACTIVITY_all_gather : ZR_ACTIVITY_reduce_scatter;
     error = ZR_OR_OWN_ERROR(error);
-    assert(handle->pending && handle->op == ZERO_COMM_reduce_scatter);
+    assert(handle->pending);
     handle->pending = false;
     int64_t begin = zr_recorder_begin(comm->recorder);
-    zero_status status = can_sum(to->dtype) ? comm->ops->reduce_scatter_wait(handle, to, error)
-                                            : refuse(handle->window, handle->op, handle->slot,
-                                                     "sums are rounded to f32, bf16 or f16", error);
-    zr_recorder_add(comm->recorder, ZR_ACTIVITY_reduce_scatter, begin, bytes_fetched(handle), 0, handle->slot);
+    zero_status status = comm->courier ? await_courier(handle, error) : carry_out(handle, error);
+    zr_recorder_add(comm->recorder, what, begin, bytes_fetched(handle), 0, handle->slot);
     return zr_comm_settle(comm, status, error);
 }
 
-zero_status zr_comm_all_gather_wait(zr_handle *handle, zero_error *error)
+zero_status zr_comm_overlap(zero_comm *comm, zero_error *error)
 {
-    zero_comm *comm = handle->window->comm;
-    error = ZR_OR_OWN_ERROR(error);
-    assert(handle->pending && handle->op == ZERO_COMM_all_gather);
-    handle->pending = false;
-    int64_t begin = zr_recorder_begin(comm->recorder);
-    zero_status status = comm->ops->all_gather_wait(handle, error);
-    zr_recorder_add(comm->recorder, ZR_ACTIVITY_all_gather, begin, bytes_fetched(handle), 0, handle->slot);
-    return zr_comm_settle(comm, status, error);
+    if (comm->courier || !comm->may_overlap)
+        return ZERO_OK;
+    ZERO_TRY(zr_courier_create(&comm->courier, error));
+    comm->threads = 1;
+    return ZERO_OK;
 }
 
 zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error)
@@ -143,6 +164,7 @@ zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int6
 {
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
+    zr_courier_drain(comm->courier);
     ZERO_TRY(zr_comm_settle(comm, all_reduce(window, slot, offset, shard_elems, error), error));
     count_message(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard_elems * (int64_t)sizeof(float));
     return ZERO_OK;

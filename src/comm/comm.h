@@ -31,17 +31,6 @@ typedef struct zr_window {
     void *impl;
 } zr_window;
 
-typedef struct zr_handle { // an operation under way
-    zr_window *window;
-    zero_comm_op op;
-    int slot;
-    int64_t offset, shard_elems; // bytes, elements
-    zero_dtype dtype;
-    uint64_t sequence;
-    bool pending;
-    void *impl;
-} zr_handle;
-
 // Where a reduced shard goes: data(shard_elems) = tree sum, in fp32, of the ranks' contributions, or data + that sum; rounded
 // once, to dtype. data may be the own shard of the own region where dtype is the operand's.
 typedef struct zr_sum_target {
@@ -50,13 +39,27 @@ typedef struct zr_sum_target {
     bool add;
 } zr_sum_target;
 
+typedef struct zr_handle { // an operation under way
+    zr_window *window;
+    zero_comm_op op;
+    int slot;
+    int64_t offset, shard_elems; // bytes, elements
+    zero_dtype dtype;
+    zr_sum_target to;            // of a reduce-scatter
+    uint64_t sequence;
+    bool pending;
+    bool arrived;                // carried out by the courier, with
+    zero_status status;
+} zr_handle;
+
 typedef enum zr_reduction { ZR_SUM, ZR_MAX, ZR_MIN } zr_reduction;
 
 typedef struct zr_comm_ops {
     const char *name;
     zero_status (*window_create)(zero_comm *comm, zr_window *window, zero_error *error);
     void (*window_destroy)(zr_window *window);
-    // Contributions lie at `offset` of each rank's region: (N, shard_elems) of the handle's dtype. wait: see zr_sum_target.
+    // Contributions lie at `offset` of each rank's region: (N, shard_elems) of the handle's dtype. wait: see zr_sum_target. The
+    // two waits may run on another thread than the rank's own (courier.h), one at a time.
     zero_status (*reduce_scatter_wait)(zr_handle *handle, const zr_sum_target *to, zero_error *error);
     // The own shard lies in place at offset + rank*shard bytes; after wait the region holds all N.
     zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
@@ -86,23 +89,29 @@ struct zero_comm {
     int rank, size;
     double timeout;         // seconds without progress
     int threads;            // OpenMP threads that sums and copies of this rank may use; 0: 1
-    int64_t step;           // for messages; set by zr_comm_progress
+    _Atomic int64_t step;   // for messages; set by zr_comm_progress
     zero_traffic traffic;   // counted here, in comm.c, once for all implementations
     uint64_t message_hash;  // of (op, slot, shard_elems) of the operations on windows since zr_comm_hash_reset
     int64_t message_count;  // of those
+    struct zr_courier *courier; // NULL: what was started is carried out in its wait
+    bool may_overlap;       // its waits may run on a courier
     zr_recorder *recorder;  // of collectives and waits, the engine's; NULL: nothing is recorded
     void *impl;
 };
 
 #define ZR_COMM_SMALL_BYTES 65536
 
+// From here on started operations are carried out by a thread of their own; where that cannot be, nothing changes. Sums then use
+// one thread. Between operations; not collective.
+zero_status zr_comm_overlap(zero_comm *comm, zero_error *error);
+
 zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots, const char *const *slot_names, zr_window *out, zero_error *error);
 void zr_window_destroy(zr_window *window); // not collective; zeroed windows are fine
 
 // shard_elems: elements of one rank's shard. dtype of the operand: F32, BF16 or F16. op: ZERO_COMM_reduce_scatter or ZERO_COMM_all_gather.
-zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, zr_handle *out, zero_error *error);
-zero_status zr_comm_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error);
-zero_status zr_comm_all_gather_wait(zr_handle *handle, zero_error *error);
+// to: of a reduce-scatter, else NULL. The handle stays where it is, operand and target untouched, until the wait.
+zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, const zr_sum_target *to, zr_handle *out, zero_error *error);
+zero_status zr_comm_wait(zr_handle *handle, zero_error *error);
 zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error);
 // In place over the region, fp32: reduce-scatter into the own shard, then all-gather. Synchronous: the region may be overwritten.
 zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_error *error);

@@ -28,6 +28,7 @@ static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int r
     made->local = (zr_local){.control = control, .record = &control->records[rank], .rank = rank, .memfd = memfd};
     made->comm = (zero_comm){.ops = ops,
                              .versions = &zr_local_versions,
+                             .may_overlap = true,
                              .rank = rank,
                              .size = control->ranks,
                              .timeout = timeout,

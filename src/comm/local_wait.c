@@ -5,6 +5,7 @@
 // process was stopped itself (Ctrl-Z of the whole job), and does not count.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
+#include "comm/settle.h"
 
 #include "base/clock.h"
 
@@ -215,9 +216,10 @@ zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *err
     zr_local *local = comm->impl;
     if (is_ready(wait))
         return ZERO_OK;
-    int64_t begin = zr_recorder_begin(comm->recorder);
+    zr_recorder *recorder = zr_wait_recorder(comm);
+    int64_t begin = zr_recorder_begin(recorder);
     if (local->spin && spin(wait)) {
-        zr_recorder_add(comm->recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
+        zr_recorder_add(recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
         return ZERO_OK;
     }
     zr_rank_record *peer = &local->control->records[wait->peer];
@@ -226,7 +228,7 @@ zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *err
     zero_status status = await_ringing(comm, wait, peer, error);
     atomic_fetch_sub(&peer->waiters, 1);
     atomic_store_explicit(&local->record->waiting_on, -1, memory_order_relaxed);
-    zr_recorder_add(comm->recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
+    zr_recorder_add(recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
     return status;
 }
 

@@ -12,18 +12,19 @@ typedef struct mpi_comm {
     zr_mpi mpi;
 } mpi_comm;
 
-static zero_status init_mpi(zr_mpi *mpi, zero_error *error)
+static zero_status init_mpi(zr_mpi *mpi, bool *may_overlap, zero_error *error)
 {
-    int initialized, finalized, provided;
+    int initialized, finalized, provided = MPI_THREAD_SINGLE;
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     if (finalized)
         return zr_fail(error, ZERO_ERR_USAGE, "MPI was finalized by this process and cannot be opened again");
     if (initialized)
-        return ZERO_OK;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
+        MPI_Query_thread(&provided);
+    else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
         return zr_fail(error, ZERO_ERR_PEER, "MPI_Init failed");
-    mpi->finalize = true;
+    mpi->finalize = !initialized;
+    *may_overlap = provided >= MPI_THREAD_SERIALIZED;
     return ZERO_OK;
 }
 
@@ -91,6 +92,7 @@ static void mpi_destroy(zero_comm *comm)
     if (mpi->finalize)
         MPI_Finalize();
     tables_destroy(mpi);
+    pthread_mutex_destroy(&mpi->lock);
     zr_free(comm);
 }
 
@@ -101,7 +103,8 @@ static zero_status mpi_open(int expected_size, double timeout, zero_comm **out, 
         return ZERO_ERR_MEMORY;
     zero_comm *comm = &made->comm;
     *comm = (zero_comm){.ops = &mpi_ops, .timeout = timeout, .impl = &made->mpi};
-    zero_status status = init_mpi(&made->mpi, error);
+    pthread_mutex_init(&made->mpi.lock, NULL);
+    zero_status status = init_mpi(&made->mpi, &comm->may_overlap, error);
     if (status != ZERO_OK)
         goto undo_alloc;
     status = find_place(comm, expected_size, error);
@@ -115,6 +118,7 @@ static zero_status mpi_open(int expected_size, double timeout, zero_comm **out, 
 undo_tables:
     tables_destroy(&made->mpi);
 undo_alloc:
+    pthread_mutex_destroy(&made->mpi.lock);
     zr_free(made);
     return status;
 }

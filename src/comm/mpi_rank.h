@@ -1,14 +1,16 @@
 // One rank of an MPI job, and what the module's files tell each other.
 //
 // Nothing is reduced by MPI, whose order of additions is its own: shards are exchanged and summed here by zr_tree_sum, with
-// the wire volume of a reduce-scatter. All calls come from the rank's thread (MPI_THREAD_FUNNELED). Every wait polls
-// nonblocking requests, so that it has a deadline, can name the rank whose message is missing, and hears of failures.
+// the wire volume of a reduce-scatter. Calls come from the rank's thread and from its courier, one at a time: whoever calls MPI
+// holds `lock` (MPI_THREAD_SERIALIZED). Every wait polls nonblocking requests and lets go of the lock between polls, so that it
+// has a deadline, can name the rank whose message is missing, and hears of failures.
 #ifndef ZR_COMM_MPI_RANK_H
 #define ZR_COMM_MPI_RANK_H
 
 #include "comm/comm.h"
 
 #include <mpi.h>
+#include <pthread.h>
 
 typedef struct zr_mpi_batch { // messages under way
     MPI_Request *requests; // (2N)
@@ -25,9 +27,10 @@ typedef struct zr_mpi_note { // what travels beside the data; a sign of life is 
 } zr_mpi_note;
 
 typedef struct zr_mpi {
+    pthread_mutex_t lock;  // of all calls into MPI, and of beats and notes
     MPI_Comm data, notes;
     bool finalize;         // MPI was initialised here
-    bool failed;           // messages may be under way for ever: nothing that they use is given back
+    _Atomic bool failed;   // messages may be under way for ever: nothing that they use is given back
     char *staging;         // (2, N, zr_staging_part) bytes
     int64_t staging_bytes;
     zr_mpi_batch batch[2];

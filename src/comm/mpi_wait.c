@@ -4,10 +4,12 @@
 // polls that is far longer than a poll means that this process was stopped itself, and does not count.
 #define _GNU_SOURCE
 #include "comm/mpi_rank.h"
+#include "comm/settle.h"
 
 #include "base/clock.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -41,17 +43,22 @@ static MPI_Request *next_request(zr_mpi_batch *batch, int peer)
 zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data, int64_t bytes, int to, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
-    return zr_mpi_check(comm, MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, next_request(batch, to)),
-                        "sending", error);
+    pthread_mutex_lock(&mpi->lock);
+    int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, next_request(batch, to));
+    pthread_mutex_unlock(&mpi->lock);
+    return zr_mpi_check(comm, code, "sending", error);
 }
 
 zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64_t bytes, int from, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
-    return zr_mpi_check(comm, MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, next_request(batch, from)),
-                        "receiving", error);
+    pthread_mutex_lock(&mpi->lock);
+    int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, next_request(batch, from));
+    pthread_mutex_unlock(&mpi->lock);
+    return zr_mpi_check(comm, code, "receiving", error);
 }
 
+// The lock is held.
 void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted)
 {
     zr_mpi *mpi = comm->impl;
@@ -101,7 +108,10 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
     patience->last = now;
     patience->waited += gap;
     patience->stalled += gap < STOPPED_SECONDS ? gap : 0;
+    pthread_mutex_lock(&mpi->lock);
     zr_mpi_hear(comm, &abort, &alive, &aborted);
+    int late = find_late(batch);
+    pthread_mutex_unlock(&mpi->lock);
     if (aborted) {
         mpi->failed = true;
         return tell(comm, ZERO_ERR_PEER, doing, slot, abort.text, error);
@@ -109,7 +119,6 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
     if (alive)
         patience->stalled = 0;
     if (patience->stalled >= comm->timeout) {
-        int late = find_late(batch);
         snprintf(text, sizeof text, "rank %d made no progress for %g s; it was last heard of at step %lld", late,
                  comm->timeout, (long long)mpi->steps[late]);
         return tell(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
@@ -123,14 +132,18 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
 
 zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot, zero_error *error)
 {
+    zr_mpi *mpi = comm->impl;
     patience patience = {.last = zr_clock_seconds()};
-    int64_t begin = zr_recorder_begin(comm->recorder);
+    int64_t begin = zr_recorder_begin(zr_wait_recorder(comm));
     for (int64_t polls = 1;; polls++) {
         int done = 0;
-        ZERO_TRY(zr_mpi_check(comm, MPI_Testall(batch->count, batch->requests, &done, MPI_STATUSES_IGNORE), doing, error));
+        pthread_mutex_lock(&mpi->lock);
+        int code = MPI_Testall(batch->count, batch->requests, &done, MPI_STATUSES_IGNORE);
+        pthread_mutex_unlock(&mpi->lock);
+        ZERO_TRY(zr_mpi_check(comm, code, doing, error));
         if (done) {
             batch->count = 0;
-            zr_recorder_add(comm->recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
+            zr_recorder_add(zr_wait_recorder(comm), ZR_ACTIVITY_wait, begin, 0, 0, -1);
             return ZERO_OK;
         }
         if (polls % POLLS == 0 || patience.waited > SLEEP_AFTER)
@@ -145,13 +158,10 @@ static void send_note(zr_mpi *mpi, const zr_mpi_note *note, size_t bytes, MPI_Re
             requests[r] = MPI_REQUEST_NULL;
 }
 
-void zr_mpi_progress(zero_comm *comm)
+static void beat(zero_comm *comm, double now)
 {
     zr_mpi *mpi = comm->impl;
-    double now = zr_clock_seconds();
     int gone = 0;
-    if (now - mpi->beat_at < ZR_MIN(BEAT_SECONDS, comm->timeout / 8) || mpi->failed)
-        return;
     if (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) != MPI_SUCCESS || !gone)
         return;
     mpi->beat_at = now;
@@ -159,14 +169,22 @@ void zr_mpi_progress(zero_comm *comm)
     send_note(mpi, &mpi->beat, offsetof(zr_mpi_note, text), mpi->beats, comm->rank, comm->size);
 }
 
-// The library never ends a process, so this is not MPI_Abort: every rank is told, ends its wait, and the program exits as it
-// wants to, without MPI_Finalize, upon which the launcher ends whatever is left.
-void zr_mpi_abort(zero_comm *comm, const char *message)
+void zr_mpi_progress(zero_comm *comm)
 {
     zr_mpi *mpi = comm->impl;
-    if (mpi->failed)
+    double now = zr_clock_seconds();
+    if (now - mpi->beat_at < ZR_MIN(BEAT_SECONDS, comm->timeout / 8) || mpi->failed)
         return;
-    mpi->failed = true;
+    pthread_mutex_lock(&mpi->lock);
+    beat(comm, now);
+    pthread_mutex_unlock(&mpi->lock);
+}
+
+// The library never ends a process, so this is not MPI_Abort: every rank is told, ends its wait, and the program exits as it
+// wants to, without MPI_Finalize, upon which the launcher ends whatever is left.
+static void tell_all(zero_comm *comm, const char *message)
+{
+    zr_mpi *mpi = comm->impl;
     zr_mpi_note note = {.kind = ZR_MPI_ABORT, .rank = comm->rank, .step = comm->step};
     snprintf(note.text, sizeof note.text, "rank %d gave up at step %lld: %.900s", comm->rank, (long long)comm->step, message);
     double start = zr_clock_seconds();
@@ -182,4 +200,14 @@ void zr_mpi_abort(zero_comm *comm, const char *message)
     while (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !gone &&
            zr_clock_seconds() - start < 2 * ABORT_SECONDS)
         zr_sleep_seconds(SLEEP_SECONDS);
+}
+
+void zr_mpi_abort(zero_comm *comm, const char *message)
+{
+    zr_mpi *mpi = comm->impl;
+    if (atomic_exchange(&mpi->failed, true))
+        return;
+    pthread_mutex_lock(&mpi->lock);
+    tell_all(comm, message);
+    pthread_mutex_unlock(&mpi->lock);
 }

@@ -1,4 +1,5 @@
 // include/zero/comm.h: which communicator a process or its threads get.
+#include "comm/courier.h"
 #include "comm/implementations.h"
 #include "comm/settle.h"
 
@@ -98,6 +99,9 @@ void zero_comm_abort(zero_comm *comm, const char *message)
 
 void zero_comm_destroy(zero_comm *comm)
 {
-    if (comm)
-        comm->ops->destroy(comm);
+    if (!comm)
+        return;
+    zr_courier_destroy(comm->courier);
+    comm->courier = NULL;
+    comm->ops->destroy(comm);
 }

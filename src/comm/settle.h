@@ -14,4 +14,10 @@ static inline zero_status zr_comm_settle(zero_comm *comm, zero_status status, co
     return status;
 }
 
+// Where a wait inside of an operation is recorded: nowhere under a courier, which is another thread than the recorder's.
+static inline zr_recorder *zr_wait_recorder(const zero_comm *comm)
+{
+    return comm->courier ? NULL : comm->recorder;
+}
+
 #endif

@@ -53,6 +53,7 @@ typedef struct zr_config {
     int64_t train_batch, micro_batch, accumulation; // samples: train = micro x accumulation x ranks
     double clipping;                              // largest gradient norm; 0: off
     int64_t reduce_bucket;                        // elements sealed but not yet reduced, at most
+    int64_t prefetch_bucket;                      // elements gathered ahead, at most
     int64_t steps_per_print;                      // 0: the program's choice
     int64_t seed;                                 // of weights, dropout and data order
     zr_optimizer_spec optimizer;

@@ -174,7 +174,8 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     engine->config = parts->config;
     engine->queue = parts->queue;
     engine->comm = parts->comm;
-    engine->comm->threads = parts->queue->threads;
+    if (!engine->comm->courier)
+        engine->comm->threads = parts->queue->threads;
     engine->logger = parts->logger;
     engine->seed = parts->seed;
     engine->gradient_scale = 1;

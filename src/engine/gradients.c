@@ -63,17 +63,6 @@ zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error)
-{
-    const zr_piece *p = &engine->plan->pieces[piece];
-    if (p->open_first >= 0) {
-        ZERO_TRY(await_place(engine, p, error));
-        engine->queue->backend->elements->convert(engine->queue, ZERO_F32, p->gradient_dtype, p->padded, zr_grads_collecting(engine, piece),
-                                                  place_in_window(engine, p));
-    }
-    return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, piece, p->grad_first, p->shard, p->gradient_dtype, &engine->reducing[piece], error);
-}
-
 // Where there is no accumulator (one micro-batch, whole gradients), the sum replaces the own contribution: only this rank reads it.
 static char *reduced_shard(const zero_engine *engine, int piece)
 {
@@ -84,10 +73,16 @@ static char *reduced_shard(const zero_engine *engine, int piece)
 }
 
 // The one accumulation path: this micro-batch's sum over the ranks, set or added in fp32, and rounded once.
-static zero_status accumulate(zero_engine *engine, int piece, zero_error *error)
+zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error)
 {
-    const zr_sum_target to = {reduced_shard(engine, piece), engine->plan->pieces[piece].accumulator_dtype, engine->micro_batch > 0};
-    return zr_comm_reduce_scatter_wait(&engine->reducing[piece], &to, error);
+    const zr_piece *p = &engine->plan->pieces[piece];
+    if (p->open_first >= 0) {
+        ZERO_TRY(await_place(engine, p, error));
+        engine->queue->backend->elements->convert(engine->queue, ZERO_F32, p->gradient_dtype, p->padded, zr_grads_collecting(engine, piece),
+                                                  place_in_window(engine, p));
+    }
+    const zr_sum_target to = {reduced_shard(engine, piece), p->accumulator_dtype, engine->micro_batch > 0};
+    return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, piece, p->grad_first, p->shard, p->gradient_dtype, &to, &engine->reducing[piece], error);
 }
 
 // After backward of `unit`: its pieces are sealed; then, oldest first, those are reduced that the plan says are due.
@@ -100,7 +95,7 @@ zero_status zr_grads_seal_and_reduce(zero_engine *engine, int unit, zero_error *
     for (int u = plan->unit_count - 1; u >= unit; u--)
         for (int p = 0; p < plan->piece_count; p++)
             if (plan->pieces[p].last_backward == u && plan->pieces[p].reduced_after == unit)
-                ZERO_TRY(accumulate(engine, p, error));
+                ZERO_TRY(zr_comm_wait(&engine->reducing[p], error));
     return ZERO_OK;
 }
 

@@ -24,11 +24,11 @@ zero_status zr_params_gather_replicas(zero_engine *engine, bool trained_only, ze
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         if (!trained_only || piece->first_backward >= 0)
-            ZERO_TRY(zr_comm_start(&engine->params, ZERO_COMM_all_gather, p, piece->full_first, piece->shard, piece->dtype, &engine->gathering[p], error));
+            ZERO_TRY(zr_comm_start(&engine->params, ZERO_COMM_all_gather, p, piece->full_first, piece->shard, piece->dtype, NULL, &engine->gathering[p], error));
     }
     for (int p = 0; p < plan->piece_count; p++)
         if (engine->gathering[p].pending)
-            ZERO_TRY(zr_comm_all_gather_wait(&engine->gathering[p], error));
+            ZERO_TRY(zr_comm_wait(&engine->gathering[p], error));
     return ZERO_OK;
 }
 

@@ -29,11 +29,11 @@ static zero_status gather_gradients(zero_engine *engine, zero_error *error)
         char *own = window->mine + first + engine->comm->rank * bytes;
         if (own != zr_own_shard_gradient(engine, p))
             memcpy(own, zr_own_shard_gradient(engine, p), (size_t)bytes);
-        ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, p, first, piece->shard, piece->accumulator_dtype, &engine->gathering[p], error));
+        ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, p, first, piece->shard, piece->accumulator_dtype, NULL, &engine->gathering[p], error));
     }
     for (int p = 0; p < plan->piece_count; p++)
         if (zr_piece_trains(&plan->pieces[p]))
-            ZERO_TRY(zr_comm_all_gather_wait(&engine->gathering[p], error));
+            ZERO_TRY(zr_comm_wait(&engine->gathering[p], error));
     return ZERO_OK;
 }
 

@@ -54,7 +54,7 @@ static zero_status start_gathers(zero_engine *engine, int visit, zero_error *err
         const zr_piece *piece = &engine->plan->pieces[p];
         int64_t bytes = zr_piece_shard_bytes(piece);
         memcpy(engine->gathers.mine + first + engine->comm->rank * bytes, zr_own_parameters(engine, p), (size_t)bytes);
-        ZERO_TRY(zr_comm_start(&engine->gathers, ZERO_COMM_all_gather, p, first, piece->shard, piece->dtype, &engine->gathering[p], error));
+        ZERO_TRY(zr_comm_start(&engine->gathers, ZERO_COMM_all_gather, p, first, piece->shard, piece->dtype, NULL, &engine->gathering[p], error));
         first += engine->comm->size * bytes;
     }
     return ZERO_OK;
@@ -66,16 +66,16 @@ static zero_status gathered_acquire(zero_engine *engine, int visit, int visits, 
     const zr_visit *wanted = &engine->plan->visits[visit];
     if (visit == 0)
         engine->next_gather = 0;
-    if (engine->next_gather == visit)
+    if (engine->next_gather == visit) // the first one, and what was too large to be gathered ahead
         ZERO_TRY(start_gathers(engine, engine->next_gather++, error));
     int64_t first = gather_first(engine, visit);
     for (int i = 0; i < wanted->piece_count; i++) {
         int p = wanted->pieces[i];
-        ZERO_TRY(zr_comm_all_gather_wait(&engine->gathering[p], error));
+        ZERO_TRY(zr_comm_wait(&engine->gathering[p], error));
         engine->at[p] = engine->gathers.mine + first;
         first += engine->comm->size * zr_piece_shard_bytes(&engine->plan->pieces[p]);
     }
-    if (engine->next_gather < visits)
+    if (engine->next_gather < visits && engine->plan->visits[engine->next_gather].ahead)
         ZERO_TRY(start_gathers(engine, engine->next_gather++, error));
     return ZERO_OK;
 }

@@ -32,7 +32,7 @@ static uint64_t plan_hash(const zr_plan *plan)
     uint64_t hash = mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped);
     const zr_settings *s = &plan->settings;
     const zr_precision *precision = &s->precision;
-    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
+    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->prefetch_bucket, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
     for (int i = 0; i < ZR_COUNT(settings); i++)
         hash = mix(hash, settings[i]);
     for (int p = 0; p < plan->piece_count; p++) {

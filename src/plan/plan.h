@@ -67,6 +67,7 @@ typedef struct zr_unit_plan {
 typedef struct zr_visit { // one time that a unit's parameters are needed, in the order of a micro-batch
     int unit;
     bool backward;
+    bool ahead; // gathered while the visit before it computes, where anything is gathered
     int piece_count;
     int pieces[ZERO_MAX_PIECES]; // global numbers of those that are read
 } zr_visit;

@@ -12,15 +12,19 @@ static void add_visit(zr_plan *plan, int u, bool backward)
             visit->pieces[visit->piece_count++] = unit->pieces[i];
 }
 
-// Gathered one visit ahead, so the two buffers alternate.
-static void size_gather_buffers(zr_plan *plan)
+// Gathered one visit ahead, unless that is more than may be under way; so the two buffers alternate.
+static void plan_gathers(zr_plan *plan)
 {
     if (plan->settings.stage < 3 || plan->mapped)
         return;
     for (int v = 0; v < plan->visit_count; v++) {
-        int64_t bytes = 0;
-        for (int i = 0; i < plan->visits[v].piece_count; i++)
-            bytes += plan->ranks * zr_piece_shard_bytes(&plan->pieces[plan->visits[v].pieces[i]]);
+        int64_t bytes = 0, elems = 0;
+        for (int i = 0; i < plan->visits[v].piece_count; i++) {
+            const zr_piece *piece = &plan->pieces[plan->visits[v].pieces[i]];
+            bytes += plan->ranks * zr_piece_shard_bytes(piece);
+            elems += piece->padded;
+        }
+        plan->visits[v].ahead = v > 0 && elems <= plan->settings.prefetch_bucket;
         plan->gather_bytes[v % 2] = ZR_MAX(plan->gather_bytes[v % 2], bytes);
     }
 }
@@ -36,7 +40,7 @@ zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
     for (int u = plan->unit_count - 1; u >= 0 && !plan->settings.inference; u--)
         if (!plan->units[u].fused)
             add_visit(plan, u, true);
-    size_gather_buffers(plan);
+    plan_gathers(plan);
     return ZERO_OK;
 }
 
@@ -58,14 +62,14 @@ static void gather_visit(zr_traffic_plan *traffic, const zr_plan *plan, int v)
     }
 }
 
-// What acquiring visit v emits: itself where pieces are mapped, else one visit ahead (and itself, the first time).
+// What acquiring visit v emits: itself where pieces are mapped or it was not gathered ahead, and the next one ahead.
 static void acquire(zr_traffic_plan *traffic, const zr_plan *plan, int v, int visits)
 {
     if (plan->settings.stage < 3)
         return;
-    if (plan->mapped || v == 0)
+    if (!plan->visits[v].ahead)
         gather_visit(traffic, plan, v);
-    if (!plan->mapped && v + 1 < visits)
+    if (v + 1 < visits && plan->visits[v + 1].ahead)
         gather_visit(traffic, plan, v + 1);
 }
 

@@ -28,6 +28,7 @@ typedef struct zr_settings {
     bool per_tensor_norms;     // LAMB
     bool decay_all;            // weight decay on every tensor, else on those of two or more dimensions
     int64_t reduce_bucket;     // elements sealed but not yet reduced, at most
+    int64_t prefetch_bucket;   // elements gathered ahead, at most (stage 3 where nothing is mapped)
     bool inference;            // no gradients, no optimizer, activations of one unit at a time
 } zr_settings;
 

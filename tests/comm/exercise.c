@@ -107,8 +107,8 @@ static zero_status reduce_scatter(const sum_case *c, const zr_sum_target *to, ze
 {
     zr_handle handle;
     ZERO_TRY(zr_comm_start(c->window, ZERO_COMM_reduce_scatter, c->slot, offset_of(c->slot, c->window->comm->size),
-                           shard_elems[c->slot], c->from, &handle, error));
-    return zr_comm_reduce_scatter_wait(&handle, to, error);
+                           shard_elems[c->slot], c->from, to, &handle, error));
+    return zr_comm_wait(&handle, error);
 }
 
 // What an adding reduce-scatter finds in its target.
@@ -175,8 +175,8 @@ static zero_status try_all_gather(zr_window *window, int slot, int round, zero_d
     memset(data, 0, (size_t)bytes);
     for (int64_t i = 0; i < n; i++)
         store_as(dtype, data, window->comm->rank * n + i, value_as(dtype, window->comm->rank, slot, round, i));
-    ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, slot, offset_of(slot, ranks), n, dtype, &handle, error));
-    ZERO_TRY(zr_comm_all_gather_wait(&handle, error));
+    ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, slot, offset_of(slot, ranks), n, dtype, NULL, &handle, error));
+    ZERO_TRY(zr_comm_wait(&handle, error));
     for (int64_t i = 0; i < n * ranks; i += 1 + i % n / 64)
         if (load_as(dtype, data, i) != value_as(dtype, (int)(i / n), slot, round, i % n))
             return wrong(window->comm, "all_gather", i, error);
@@ -204,14 +204,15 @@ static zero_status try_overlapping(zr_window *window, zero_error *error)
     zr_handle handles[2];
     static _Thread_local float sums[2][777];
     for (int slot = 0; slot < 2; slot++) {
+        const zr_sum_target to = {.data = sums[slot], .dtype = ZERO_F32};
         fill(window, slot, 9, dtypes[slot]);
         ZERO_TRY(zr_comm_start(window, ZERO_COMM_reduce_scatter, slot, offset_of(slot, window->comm->size),
-                               shard_elems[slot], dtypes[slot], &handles[slot], error));
+                               shard_elems[slot], dtypes[slot], &to, &handles[slot], error));
     }
     for (int slot = 0; slot < 2; slot++) {
         const sum_case c = {.window = window, .slot = slot, .round = 9, .from = dtypes[slot], .to = ZERO_F32};
         const zr_sum_target to = {.data = sums[slot], .dtype = ZERO_F32};
-        ZERO_TRY(zr_comm_reduce_scatter_wait(&handles[slot], &to, error));
+        ZERO_TRY(zr_comm_wait(&handles[slot], error));
         ZERO_TRY(check_shard(&c, &to, "overlapping reduce_scatter", error));
         ZERO_TRY(zr_comm_quiesce(window, slot, error));
     }

@@ -47,6 +47,55 @@ static void every_operation_on_1_to_8_threads(void **state)
     }
 }
 
+static zero_status run_overlapped(zero_comm *comm, void *user, zero_error *error)
+{
+    ZERO_TRY(zr_comm_overlap(comm, error));
+    assert_non_null(comm->courier);
+    return run_exercise(comm, user, error);
+}
+
+// A thread that carries operations out meanwhile changes no bit.
+static void a_courier_gives_the_same_bits(void **state)
+{
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        rank_result results[4];
+        uint64_t plain[4], overlapped[4];
+        run_threads(ranks, 30, run_exercise, plain, results);
+        expect_all_ok(results, ranks);
+        run_threads(ranks, 30, run_overlapped, overlapped, results);
+        expect_all_ok(results, ranks);
+        assert_memory_equal(plain, overlapped, sizeof(uint64_t) * (size_t)ranks);
+    }
+}
+
+static zero_status leave_a_courier_waiting(zero_comm *comm, void *user, zero_error *error)
+{
+    zr_window window;
+    zr_handle handle;
+    float sum[16];
+    const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
+    static const char *const names[] = {"g"};
+    ZERO_TRY(zr_comm_overlap(comm, error));
+    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 2 * sizeof sum, 1, names, &window, error));
+    zero_status status = ZERO_OK;
+    if (comm->rank == 0) {
+        status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error);
+        status = status ? status : zr_comm_wait(&handle, error);
+    } else {
+        zr_sleep_seconds(0.5);
+    }
+    zr_window_destroy(&window);
+    return status;
+}
+
+static void a_courier_keeps_the_deadline(void **state)
+{
+    rank_result results[2];
+    run_threads(2, 0.1, leave_a_courier_waiting, NULL, results);
+    expect_message(&results[0], ZERO_ERR_TIMEOUT, "rank 1");
+    expect_message(&results[0], ZERO_ERR_TIMEOUT, "reduce_scatter of g");
+}
+
 static void self_and_one_thread_agree(void **state)
 {
     zero_comm *self;
@@ -137,10 +186,10 @@ static zero_status overwrite_after_quiesce(zero_comm *comm, void *user, zero_err
     for (int round = 1; round <= 20 && status == ZERO_OK; round++) {
         for (int i = 0; i < 32; i++)
             data[i] = (float)round;
-        status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &handle, error);
+        status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error);
         if (comm->rank == 1)
             zr_sleep_seconds(0.002);
-        status = status ? status : zr_comm_reduce_scatter_wait(&handle, &to, error);
+        status = status ? status : zr_comm_wait(&handle, error);
         for (int i = 0; i < 16 && status == ZERO_OK; i++)
             if (sum[i] != 2 * (float)round)
                 status = zr_fail(error, ZERO_ERR_DATA, "round %d: %g", round, sum[i]);
@@ -236,8 +285,8 @@ static zero_status seal_different_operands(zero_comm *comm, void *user, zero_err
     const operand *own = &((const operand *)user)[comm->rank];
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096, 1, NULL, &window, error));
     zero_status status =
-        zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, own->offset, 16, own->dtype, &handle, error);
-    status = status ? status : zr_comm_reduce_scatter_wait(&handle, &to, error);
+        zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, own->offset, 16, own->dtype, &to, &handle, error);
+    status = status ? status : zr_comm_wait(&handle, error);
     zr_window_destroy(&window);
     return status;
 }
@@ -381,11 +430,11 @@ static zero_status count_traffic(zero_comm *comm, void *user, zero_error *error)
     const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
     zr_comm_hash_reset(comm);
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 3 * sizeof sum, 1, NULL, &window, error));
-    zero_status status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_F32, &handle, error);
-    status = status ? status : zr_comm_reduce_scatter_wait(&handle, &to, error);
+    zero_status status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_F32, &to, &handle, error);
+    status = status ? status : zr_comm_wait(&handle, error);
     status = status ? status : zr_comm_quiesce(&window, 0, error);
-    status = status ? status : zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_BF16, &handle, error);
-    status = status ? status : zr_comm_reduce_scatter_wait(&handle, &to, error);
+    status = status ? status : zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_BF16, &to, &handle, error);
+    status = status ? status : zr_comm_wait(&handle, error);
     status = status ? status : zr_comm_quiesce(&window, 0, error);
     status = status ? status : zr_comm_all_reduce(&window, 0, 0, 1024, error);
     zr_comm_count_mapped(comm, 0, 2048);
@@ -419,9 +468,9 @@ static zero_status ask_for_a_type(zero_comm *comm, void *user, zero_error *error
     double sum[16];
     const zr_sum_target to = {.data = sum, .dtype = asked->to};
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096, 1, NULL, &window, error));
-    zero_status status = zr_comm_start(&window, asked->op, 0, 0, 16, asked->of, &handle, error);
+    zero_status status = zr_comm_start(&window, asked->op, 0, 0, 16, asked->of, &to, &handle, error);
     if (status == ZERO_OK)
-        status = zr_comm_reduce_scatter_wait(&handle, &to, error);
+        status = zr_comm_wait(&handle, error);
     zr_window_destroy(&window);
     return status;
 }
@@ -458,7 +507,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_on_1_to_8_threads),
-        cmocka_unit_test(self_and_one_thread_agree),
+        cmocka_unit_test(self_and_one_thread_agree), cmocka_unit_test(a_courier_gives_the_same_bits),
+        cmocka_unit_test(a_courier_keeps_the_deadline),
         cmocka_unit_test(versions_are_read_whole_and_overwritten_late),
         cmocka_unit_test(a_skipped_release_times_out_and_names_rank_and_slot),
         cmocka_unit_test(quiesce_waits_for_the_slowest_reader),

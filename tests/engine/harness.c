@@ -99,8 +99,8 @@ static void *run_rank(void *argument)
     char config[1024];
     snprintf(config, sizeof config,
              "{\"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, \"gradient_clipping\": %g,"
-             " \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": %lld}, \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01, \"weight_decay\": 0.1}}%s%s}",
-             c->batch, c->accumulation, c->clipping, c->stage, (long long)(c->bucket ? c->bucket : 500000000), c->optimizer ? c->optimizer : "AdamW", c->precision ? ", " : "", c->precision ? c->precision : "");
+             " \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": %lld, \"overlap_comm\": %s}, \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01, \"weight_decay\": 0.1}}%s%s}",
+             c->batch, c->accumulation, c->clipping, c->stage, (long long)(c->bucket ? c->bucket : 500000000), c->overlap ? "true" : "false", c->optimizer ? c->optimizer : "AdamW", c->precision ? ", " : "", c->precision ? c->precision : "");
     zero_options options = {.struct_size = sizeof options, .model = job->model, .comm = job->comm, .config_text = config, .shape = {.batch = c->batch, .seq = HARNESS_SEQ},
                             .threads = 1, .seed = 7, .backend = c->backend ? c->backend : "ref"};
     zero_engine *engine = NULL;

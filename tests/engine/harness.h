@@ -18,6 +18,7 @@ typedef struct harness_case {
     const char *precision; // a piece of the configuration: "\"bf16\": {\"enabled\": true}"; NULL: fp32
     int64_t bucket;        // reduce_bucket_size; 0: the default
     double clipping;
+    bool overlap;          // exchange on a thread of its own
 } harness_case;
 
 typedef struct harness_result {

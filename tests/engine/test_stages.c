@@ -57,6 +57,20 @@ static void test_bucket_size(void **state)
     assert_true(harness_equal(&wide, &narrow));
 }
 
+// Reduced meanwhile on another thread, or in its wait: the same bits.
+static void test_overlap(void **state)
+{
+    static harness_result plain, overlapped;
+    for (int stage = 0; stage <= 3; stage++)
+        for (int ranks = 2; ranks <= 3; ranks++) {
+            harness_case c = {.stage = stage, .ranks = ranks, .accumulation = 2, .batch = 2, .layers = 4, .bucket = 3000};
+            harness_run(&c, &plain);
+            c.overlap = true;
+            harness_run(&c, &overlapped);
+            assert_true(harness_equal(&plain, &overlapped));
+        }
+}
+
 static double worst_difference(const harness_result *a, const harness_result *b)
 {
     double worst = 0;
@@ -101,7 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_and_accumulation), cmocka_unit_test(test_optimizers), cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_cpu_backend), cmocka_unit_test(test_bucket_size), cmocka_unit_test(test_same_global_batch),
+        cmocka_unit_test(test_cpu_backend), cmocka_unit_test(test_bucket_size), cmocka_unit_test(test_overlap), cmocka_unit_test(test_same_global_batch),
         cmocka_unit_test(test_memory_falls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulati
 
 zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks, int64_t accumulation, bool mapped)
 {
-    zr_settings settings = {.stage = stage, .precision = zr_precision_of(dtype, accumulation), .accumulation = accumulation, .state_vectors = 2, .reduce_bucket = 500000000};
+    zr_settings settings = {.stage = stage, .precision = zr_precision_of(dtype, accumulation), .accumulation = accumulation, .state_vectors = 2, .reduce_bucket = 500000000, .prefetch_bucket = 50000000};
     zr_machine machine = {.ranks = ranks, .threads = 1, .mapped = mapped};
     zero_shape shape = {.batch = 2, .seq = 8};
     zero_error error = {0};

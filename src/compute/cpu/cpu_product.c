@@ -1,5 +1,5 @@
 // Matrix products of our own (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008), for every path
-// but where oneDNN multiplies with instructions that C does not have. Products of few rows: cpu_product_thin.c.
+// but where oneDNN multiplies with instructions that C does not have. Products of one or two rows: cpu_product_thin.c.
 //
 // D is cut into cells, one a thread; a cell into strips of columns; a strip is computed block by block of k:
 //
@@ -19,13 +19,16 @@
 #define BLOCK_DEPTH 384
 #define PART_ROWS 720 // whose sums wait at once; a multiple of MR
 #endif
+#define FEW_ROWS 32 // of D: B is packed for them in small blocks, which never leave the second-level cache
+#define FEW_COLUMNS 768
+#define FEW_DEPTH 64
 #define CELL_LEAST (1 << 19) // multiply-adds that are worth a thread
 
 typedef struct cut { // a function of the product and of the number of threads
     int64_t down, across;               // cells
     int64_t cell_rows, cell_columns;    // the last ones may be smaller
     int64_t rows, columns, depth, part; // of blocks; part: rows of a strip whose sums wait in a buffer, 0: they wait in D
-    int64_t a_floats, ahead_floats, b_floats, part_floats; // of a worker's scratch
+    int64_t a_floats, row_floats, b_floats, part_floats; // of a worker's scratch
 } cut;
 
 typedef struct job {
@@ -79,20 +82,31 @@ static void grid_choose(const zr_product *p, int threads, cut *out)
 static void cut_measure(cut *c)
 {
     c->a_floats = c->rows / MR * A_PANEL(c->depth);
-    c->ahead_floats = AHEAD * ZR_ROUND_UP(c->rows, LANES);
+    c->row_floats = LANES * ZR_ROUND_UP(c->rows, LANES);
     c->b_floats = c->columns * c->depth;
     c->part_floats = c->part * c->columns;
 }
 
+// The most that a block takes of a product.
+static cut cut_limits(const zr_product *p)
+{
+    cut c = {.rows = BLOCK_ROWS, .columns = BLOCK_COLUMNS, .depth = BLOCK_DEPTH};
+    if (p->m > FEW_ROWS)
+        return c;
+    c.columns = p->trans_b ? FEW_COLUMNS * FEW_DEPTH / BLOCK_DEPTH / NR * NR : FEW_COLUMNS;
+    c.depth = p->trans_b ? BLOCK_DEPTH : FEW_DEPTH;
+    return c;
+}
+
 static cut cut_choose(const zr_product *p, int threads)
 {
-    cut c;
+    cut c = cut_limits(p);
     grid_choose(p, threads, &c);
     c.cell_rows = cell_size(p->m, c.down, MR);
     c.cell_columns = cell_size(p->n, c.across, NR);
-    c.rows = even_part(c.cell_rows, BLOCK_ROWS, MR);
-    c.columns = even_part(c.cell_columns, BLOCK_COLUMNS, NR);
-    c.depth = even_part(p->k, BLOCK_DEPTH, 8);
+    c.rows = even_part(c.cell_rows, c.rows, MR);
+    c.columns = even_part(c.cell_columns, c.columns, NR);
+    c.depth = even_part(p->k, c.depth, 16);
     c.part = p->k > c.depth ? ZR_MIN(c.cell_rows, PART_ROWS) : 0;
     cut_measure(&c);
     return c;
@@ -102,9 +116,10 @@ static cut cut_choose(const zr_product *p, int threads)
 // smaller one.
 static cut cut_largest(const zr_product *p)
 {
-    cut c = {.rows = ZR_MIN(BLOCK_ROWS, ZR_ROUND_UP(p->m, MR)),
-             .columns = ZR_MIN(BLOCK_COLUMNS, ZR_ROUND_UP(p->n, NR)),
-             .depth = ZR_MIN(BLOCK_DEPTH, ZR_ROUND_UP(ZR_MAX(p->k, 1), 8))};
+    cut c = cut_limits(p);
+    c.rows = ZR_MIN(c.rows, ZR_ROUND_UP(p->m, MR));
+    c.columns = ZR_MIN(c.columns, ZR_ROUND_UP(p->n, NR));
+    c.depth = ZR_MIN(c.depth, ZR_ROUND_UP(ZR_MAX(p->k, 1), 16));
     c.part = p->k > c.depth ? ZR_MIN(PART_ROWS, ZR_ROUND_UP(p->m, MR)) : 0;
     cut_measure(&c);
     return c;
@@ -112,7 +127,33 @@ static cut cut_largest(const zr_product *p)
 
 static int64_t worker_floats(const cut *c)
 {
-    return ZR_ROUND_UP(c->a_floats + c->ahead_floats + c->b_floats + c->part_floats, 2 * LANES);
+    return ZR_ROUND_UP(c->a_floats + c->row_floats + c->b_floats + c->part_floats, 2 * LANES);
+}
+
+typedef void tile_function(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+                           const float *bias);
+
+static void tile_sum_1(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+                       const float *bias)
+{
+    tile_sum(1, a, b, depth, from, to, step, bias);
+}
+
+static void tile_sum_2(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+                       const float *bias)
+{
+    tile_sum(2, a, b, depth, from, to, step, bias);
+}
+
+static void tile_sum_whole(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+                           const float *bias)
+{
+    tile_sum(VECTORS, a, b, depth, from, to, step, bias);
+}
+
+static tile_function *tile_function_of(int64_t columns)
+{
+    return columns <= LANES ? tile_sum_1 : columns <= 2 * LANES ? tile_sum_2 : tile_sum_whole;
 }
 
 static void copy_tile(const float *from, int64_t from_step, int64_t rows, int64_t columns, float *to, int64_t to_step)
@@ -122,16 +163,16 @@ static void copy_tile(const float *from, int64_t from_step, int64_t rows, int64_
 }
 
 // Tiles that are not whole, or whose sums do not become fp32 elements as they are: through a copy.
-static void multiply_through(const block *at, int64_t i, int64_t j, const float *a, const float *b)
+static void multiply_through(const block *at, int64_t i, int64_t j, int64_t columns, const float *a, const float *b)
 {
     const zr_product *p = at->job->of.product;
-    int64_t rows = ZR_MIN(MR, at->rows - i), columns = ZR_MIN(NR, at->columns - j);
+    int64_t rows = ZR_MIN(MR, at->rows - i);
     int64_t step = at->part ? at->job->cut.columns : p->n;
     float tile[MR * NR] __attribute__((aligned(64))) = {0};
     float *sums = at->part ? at->part + i * step + j : (float *)at->job->of.d + (at->i + i) * step + at->j + j;
     if (!at->fresh)
         copy_tile(sums, step, rows, columns, tile, NR);
-    tile_sum(a, b, at->depth, tile, tile, NR, NULL);
+    tile_function_of(columns)(a, b, at->depth, tile, tile, NR, NULL);
     if (!at->last)
         copy_tile(tile, NR, rows, columns, sums, step);
     else
@@ -172,32 +213,22 @@ static void multiply_block(const block *at, const float *a_panels, const float *
     int64_t step = at->part ? at->job->cut.columns : p->n;
     int64_t panels = (at->rows + MR - 1) / MR, ahead = (at->depth + panels - 1) / panels; // of B's next panel, for each tile
     float *sums = !whole ? NULL : at->part ? at->part : (float *)at->job->of.d + at->i * step + at->j;
-    for (int64_t j = 0; j < at->columns; j += NR)
+    int64_t columns;
+    for (int64_t j = 0; j < at->columns; j += columns, b_panels += NR * at->depth) {
+        columns = panel_columns(at->columns - j);
+        tile_function *sum = tile_function_of(columns);
         for (int64_t i = 0; i < at->rows; i += MR) {
-            const float *a = a_panels + i / MR * A_PANEL(at->depth), *b = b_panels + j * at->depth;
-            prefetch_floats(b + (at->depth + i / MR * ahead) * NR, ahead * NR);
-            if (!whole || i + MR > at->rows || j + NR > at->columns) {
-                multiply_through(at, i, j, a, b);
-                continue;
-            }
+            const float *a = a_panels + i / MR * A_PANEL(at->depth);
             float *to = sums + i * step + j;
-            prefetch_tile(to + MR * step, step);
-            tile_sum(a, b, at->depth, at->fresh ? NULL : to, to, step, bias ? bias + at->j + j : NULL);
+            prefetch_floats(b_panels + (at->depth + i / MR * ahead) * NR, ahead * NR);
+            if (whole && i + MR <= at->rows && columns % LANES == 0) {
+                prefetch_tile(to + MR * step, step);
+                sum(a, b_panels, at->depth, at->fresh ? NULL : to, to, step, bias ? bias + at->j + j : NULL);
+            } else {
+                multiply_through(at, i, j, columns, a, b_panels);
+            }
         }
-}
-
-static void pack_a(const job *work, int64_t i, int64_t rows, int64_t t, int64_t depth, float *to, float *ahead)
-{
-    const zr_product *p = work->of.product;
-    const void *a = work->of.a;
-    if (p->trans_a && p->gelu_a)
-        WITH_TYPE(TYPE, p->dtype, pack_a_panels(TYPE, 1, a, t * p->m + i, p->m, rows, depth, to, ahead));
-    else if (p->trans_a)
-        WITH_TYPE(TYPE, p->dtype, pack_a_panels(TYPE, 0, a, t * p->m + i, p->m, rows, depth, to, ahead));
-    else if (p->gelu_a)
-        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 1, a, i * p->k + t, p->k, rows, depth, to));
-    else
-        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 0, a, i * p->k + t, p->k, rows, depth, to));
+    }
 }
 
 static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64_t depth, float *to)
@@ -214,7 +245,7 @@ static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, 
 {
     const cut *c = &work->cut;
     const zr_product *p = work->of.product;
-    float *a = scratch, *ahead = a + c->a_floats, *b = ahead + c->ahead_floats, *part = b + c->b_floats;
+    float *a = scratch, *row = a + c->a_floats, *b = row + c->row_floats, *part = b + c->b_floats;
     for (int64_t t = 0; t < p->k || t == 0; t += c->depth) {
         int64_t depth = ZR_MIN(c->depth, p->k - t);
         pack_b(work, j, columns, t, depth, b);
@@ -228,7 +259,7 @@ static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, 
                         .fresh = t == 0 && !p->add,
                         .last = t + depth == p->k,
                         .part = c->part && p->out != ZERO_F32 ? part + r * c->columns : NULL};
-            pack_a(work, at.i, at.rows, t, depth, a, ahead);
+            pack_a(&work->of, at.i, at.rows, t, depth, a, row);
             multiply_block(&at, a, b);
         }
     }
@@ -260,12 +291,13 @@ static size_t scratch(zr_queue *queue, const zr_product *product)
     if (product->m <= 0 || product->n <= 0)
         return 0;
     zr_product few = *product;
+    few.m = ZR_MIN(product->m, FEW_ROWS);
+    cut some = cut_largest(&few), most = cut_largest(product);
     few.m = ZR_MIN(product->m, THIN_ROWS);
     size_t least = ZR_CPU_TABLE(zr_cpu_thin_ops).scratch(queue, &few);
     if (thin(product))
         return least;
-    cut c = cut_largest(product);
-    return ZR_MAX(least, sizeof(float) * (size_t)(worker_floats(&c) * queue->threads));
+    return ZR_MAX(least, sizeof(float) * (size_t)(ZR_MAX(worker_floats(&some), worker_floats(&most)) * queue->threads));
 }
 
 static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand,

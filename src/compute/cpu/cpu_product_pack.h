@@ -1,18 +1,16 @@
-// Operands of products on their way to fp32 and to the order in which the tiles read them.
+// Operands of products on their way to fp32 and to the order in which the tiles read them: panel after panel, each one stream.
 //
-//   A: panels of MR rows          [t=0: MR][t=1: MR] ... [t=depth-1: MR] A_PAD floats
-//   B: panels of NR columns       [t=0: NR][t=1: NR] ...
+//   a panel of A, MR rows, in chunks of LANES steps      [row 0: t=0..LANES-1] ... [row MR-1: t=0..LANES-1] [row 0: t=LANES.. ] ...
+//   a panel of B, NR columns                             [t=0: NR] [t=1: NR] ...
 //
-// Rows and columns that complete the last panel are zero. One step of a panel lies behind the other, whatever the operand's
-// order, so that the tiles read two streams and no more.
+// Rows and columns that complete the last panel are zero, and so are the steps that complete A's last chunk.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_PACK_H
 #define ZR_COMPUTE_CPU_PRODUCT_PACK_H
 
 #include "compute/cpu/cpu_product_tile.h"
 
-#define A_PAD 16 // a panel's last step is written as whole vectors
-#define A_PANEL(depth) (MR * (depth) + A_PAD)
-#define AHEAD 4 // steps that are packed together while those after them are fetched
+#define A_PANEL(depth) (MR * ZR_ROUND_UP(depth, LANES))
+#define AHEAD 4 // steps of B that are packed together while those after them are fetched
 
 INLINE void prefetch_as(zero_dtype type, const void *array, int64_t i)
 {
@@ -31,45 +29,24 @@ INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int6
     return gelu ? vf_rounded_to(type, vf_gelu(x)) : x;
 }
 
-// `depth` steps of `columns` elements, `step` apart from element `first` on. rows: AHEAD * ZR_ROUND_UP(columns, LANES) floats.
-INLINE void pack_a_panels(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step, int64_t columns,
-                          int64_t depth, float *to, float *rows)
-{
-    for (int64_t t0 = 0; t0 < depth; t0 += AHEAD) {
-        int64_t steps = ZR_MIN(AHEAD, depth - t0), from_step = step;
-        const float *from = (const float *)a + first + t0 * step;
-        for (int64_t t = 0; t < steps; t++)
-            for (int64_t i = 0; i < columns; i += line_of(type))
-                prefetch_as(type, a, first + (t0 + AHEAD + t) * step + i);
-        if (type != ZERO_F32 || gelu) {
-            from = rows;
-            from_step = ZR_ROUND_UP(columns, LANES);
-            for (int64_t t = 0; t < steps; t++)
-                for (int64_t i = 0; i < columns; i += LANES)
-                    vf_store(rows + t * from_step + i,
-                             packed_a(type, gelu, a, first + (t0 + t) * step + i, columns - i));
-        }
-        for (int64_t i = 0; i < columns; i += MR)
-            for (int64_t t = 0; t < steps; t++)
-                for (int64_t part = 0; part < MR; part += LANES)
-                    vf_store(to + i / MR * A_PANEL(depth) + (t0 + t) * MR + part,
-                             vf_get(from + t * from_step + i + part, ZR_MAX(0, columns - i - part)));
-    }
-}
-
-// `depth` steps of `columns` elements, `step` apart from element `first` on.
+// B as stored (k,n): `depth` steps of `columns` elements, `step` apart from element `first` on.
 INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t step, int64_t columns, int64_t depth,
                          float *to)
 {
-    for (int64_t t0 = 0; t0 < depth; t0 += AHEAD)
-        for (int64_t j = 0; j < columns; j += NR)
-            for (int64_t t = t0; t < ZR_MIN(t0 + AHEAD, depth); t++) {
-                float *at = to + j * depth + t * NR;
-                int64_t from = first + t * step + j;
+    for (int64_t t0 = 0; t0 < depth; t0 += AHEAD) {
+        float *panel = to + t0 * NR;
+        int64_t steps = ZR_MIN(AHEAD, depth - t0), width;
+        for (int64_t j = 0; j < columns; j += width, panel += NR * depth) {
+            width = panel_columns(columns - j);
+            for (int64_t t = 0; t < steps; t++) {
+                int64_t from = first + (t0 + t) * step + j;
                 prefetch_as(type, b, from + AHEAD * step);
-                vf_store(at, vf_get_as(type, b, from, columns - j));
-                vf_store(at + LANES, columns - j > LANES ? vf_get_as(type, b, from + LANES, columns - j - LANES) : (vf){0});
+                prefetch_as(type, b, from + AHEAD * step + width - 1);
+                for (int64_t v = 0; v < width; v += LANES)
+                    vf_store(panel + t * NR + v, vf_get_as(type, b, from + v, width - v));
             }
+        }
+    }
 }
 
 #if LANES == 4
@@ -130,47 +107,94 @@ INLINE void rows_get(zero_dtype type, const void *array, int64_t from, int64_t s
             r[i] = i < rows ? vf_get_as(type, array, from + i * step, left) : (vf){0};
 }
 
-// `rows` rows of `depth` elements, `step` apart from element `first` on, become columns.
+// A as stored (m,k): `rows` rows of `depth` elements, `step` apart from element `first` on.
 INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step, int64_t rows, int64_t depth,
                         float *to)
 {
-    for (int64_t i = 0; i < rows; i += MR, to += A_PANEL(depth))
-        for (int64_t t = 0; t < depth; t += LANES) {
-            vf r[ZR_ROUND_UP(MR, LANES)] = {{0}};
-            int64_t from = first + i * step + t;
+    for (int64_t i = 0; i < rows; i += MR)
+        for (int64_t t = 0; t < depth; t += LANES, to += MR * LANES) {
+            int64_t from = first + i * step + t, left = depth - t;
             if (t % line_of(type) == 0)
-                for (int64_t n = 0; n < MR; n++)
-                    prefetch_as(type, a, from + (MR + n) * step);
-            if (__builtin_expect(i + MR <= rows && t + LANES <= depth, 1))
-                for (int n = 0; n < MR; n++)
-                    r[n] = packed_a(type, gelu, a, from + n * step, LANES);
+                for (int64_t r = 0; r < MR; r++)
+                    prefetch_as(type, a, from + (MR + r) * step);
+            if (__builtin_expect(i + MR <= rows && left >= LANES, 1))
+                for (int64_t r = 0; r < MR; r++)
+                    vf_store(to + r * LANES, packed_a(type, gelu, a, from + r * step, LANES));
             else
-                for (int n = 0; n < ZR_MIN(MR, rows - i); n++)
-                    r[n] = packed_a(type, gelu, a, from + n * step, depth - t);
-            for (int n = 0; n < MR; n += LANES)
-                transpose(r + n);
-            for (int64_t s = 0; s < ZR_MIN(LANES, depth - t); s++)
-                for (int n = 0; n < MR; n += LANES)
-                    vf_store(to + (t + s) * MR + n, r[n + s]);
+                for (int64_t r = 0; r < MR; r++)
+                    vf_store(to + r * LANES, i + r < rows ? packed_a(type, gelu, a, from + r * step, left) : (vf){0});
         }
 }
 
-// `columns` rows of `depth` elements, `step` apart from element `first` on, become columns.
+// LANES steps of `columns` fp32 elements, `step` apart, of which there are `steps`: a chunk of each panel.
+INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int64_t steps, int64_t panel, float *to)
+{
+    for (int64_t i = 0; i < columns; i += MR, to += panel)
+        for (int64_t part = 0; part < MR; part += LANES) {
+            vf r[LANES];
+            rows_get(ZERO_F32, from, i + part, step, steps, ZR_MAX(0, columns - i - part), r);
+            transpose(r);
+            for (int64_t c = 0; c < ZR_MIN(LANES, MR - part); c++)
+                vf_store(to + (part + c) * LANES, r[c]);
+        }
+}
+
+// A as stored (k,m): `depth` steps of `columns` elements, `step` apart from element `first` on. What is not fp32 yet goes through
+// rows: LANES * ZR_ROUND_UP(columns, LANES) floats.
+INLINE void pack_a_steps(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step, int64_t columns,
+                         int64_t depth, float *to, float *rows)
+{
+    int64_t row = ZR_ROUND_UP(columns, LANES);
+    for (int64_t t = 0; t < depth; t += LANES, to += MR * LANES) {
+        int64_t steps = ZR_MIN(LANES, depth - t), from = first + t * step;
+        for (int64_t s = LANES; s < 2 * LANES; s++)
+            for (int64_t i = 0; i < columns; i += line_of(type))
+                prefetch_as(type, a, from + s * step + i);
+        if (type == ZERO_F32 && !gelu) {
+            pack_a_chunks((const float *)a + from, step, columns, steps, A_PANEL(depth), to);
+            continue;
+        }
+        for (int64_t s = 0; s < steps; s++)
+            for (int64_t i = 0; i < columns; i += LANES)
+                vf_store(rows + s * row + i, packed_a(type, gelu, a, from + s * step + i, columns - i));
+        pack_a_chunks(rows, row, columns, steps, A_PANEL(depth), to);
+    }
+}
+
+// B as stored (n,k): `columns` rows of `depth` elements, `step` apart from element `first` on, become columns.
 INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t step, int64_t columns, int64_t depth,
                         float *to)
 {
-    for (int64_t j = 0; j < ZR_ROUND_UP(columns, NR); j += LANES)
-        for (int64_t t = 0; t < depth; t += LANES) {
-            vf r[LANES];
-            float *at = to + j / NR * NR * depth + t * NR + j % NR;
-            if (t % line_of(type) == 0)
-                for (int64_t i = 0; i < LANES; i++)
-                    prefetch_as(type, b, first + (j + LANES + i) * step + t);
-            rows_get(type, b, first + j * step + t, step, ZR_MAX(0, columns - j), depth - t, r);
-            transpose(r);
-            for (int64_t i = 0; i < ZR_MIN(LANES, depth - t); i++)
-                vf_store(at + i * NR, r[i]);
-        }
+    int64_t width;
+    for (int64_t j = 0; j < columns; j += width, to += NR * depth) {
+        width = panel_columns(columns - j);
+        for (int64_t v = 0; v < width; v += LANES)
+            for (int64_t t = 0; t < depth; t += LANES) {
+                vf r[LANES];
+                int64_t from = first + (j + v) * step + t;
+                if (t % line_of(type) == 0)
+                    for (int64_t i = LANES; i < 2 * LANES; i++)
+                        prefetch_as(type, b, from + i * step);
+                rows_get(type, b, from, step, width - v, depth - t, r);
+                transpose(r);
+                for (int64_t i = 0; i < ZR_MIN(LANES, depth - t); i++)
+                    vf_store(to + (t + i) * NR + v, r[i]);
+            }
+    }
+}
+
+// Rows i .. i+rows-1, steps t .. t+depth-1 of op(A). row: LANES * ZR_ROUND_UP(rows, LANES) floats.
+static inline void pack_a(const zr_operands *of, int64_t i, int64_t rows, int64_t t, int64_t depth, float *to, float *row)
+{
+    const zr_product *p = of->product;
+    if (p->trans_a && p->gelu_a)
+        WITH_TYPE(TYPE, p->dtype, pack_a_steps(TYPE, 1, of->a, t * p->m + i, p->m, rows, depth, to, row));
+    else if (p->trans_a)
+        WITH_TYPE(TYPE, p->dtype, pack_a_steps(TYPE, 0, of->a, t * p->m + i, p->m, rows, depth, to, row));
+    else if (p->gelu_a)
+        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 1, of->a, i * p->k + t, p->k, rows, depth, to));
+    else
+        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 0, of->a, i * p->k + t, p->k, rows, depth, to));
 }
 
 #endif
