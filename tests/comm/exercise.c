@@ -387,3 +387,17 @@ void run_threads(int ranks, double timeout, rank_function function, void *user, 
     for (int r = 0; r < ranks; r++)
         zero_comm_destroy(comms[r]);
 }
+
+void expect_all_ok(const rank_result *results, int ranks)
+{
+    for (int r = 0; r < ranks; r++)
+        if (results[r].status != ZERO_OK)
+            fail_msg("rank %d: %s", r, results[r].error.message);
+}
+
+void expect_message(const rank_result *result, zero_status status, const char *words)
+{
+    if (result->status != status || !strstr(result->error.message, words))
+        fail_msg("expected %s with \"%s\", found %s: %s", zero_status_name(status), words, zero_status_name(result->status),
+                 result->error.message);
+}

@@ -27,4 +27,8 @@ typedef struct rank_result {
 // Runs `function` on `ranks` threads, each with its communicator of zero_comm_threads.
 void run_threads(int ranks, double timeout, rank_function function, void *user, rank_result *results);
 
+// Fail the test where a rank did not end well, or not as it should have.
+void expect_all_ok(const rank_result *results, int ranks);
+void expect_message(const rank_result *result, zero_status status, const char *words);
+
 #endif
