@@ -107,6 +107,8 @@ struct zr_backend {
     const zr_element_ops *elements;
     const zr_optimizer_ops *optimizer;
     const char *(*path)(void); // instruction-set path chosen: "portable", "avx2", "avx512"
+    int64_t (*multiply_add)(int64_t rounds); // multiplies and adds in registers alone, on the calling thread; returns its flops. For the
+                                             // peak that products are measured against; NULL: not measured
     zero_status (*open)(zr_queue *queue, zero_error *error);
     void (*close)(zr_queue *queue);
 };

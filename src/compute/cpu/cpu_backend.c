@@ -1,6 +1,7 @@
 // The cpu backend put together for one instruction set.
 #include "base/cpu.h"
 #include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_vector.h"
 
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
@@ -8,6 +9,20 @@
 static const char *cpu_path(void)
 {
     return TEXT(ZR_CPU_ISA);
+}
+
+// Ten chains, more than the latency of a multiply-add can stall. They begin differently, or the compiler would make them one.
+static int64_t cpu_multiply_add(int64_t rounds)
+{
+    const vf x = vf_all(0.999f), y = vf_all(0.001f);
+    vf a = vf_all((float)rounds), b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5, g = a + 6, h = a + 7, i = a + 8, j = a + 9;
+    for (int64_t round = 0; round < rounds; round++) {
+        a = a * x + y, b = b * x + y, c = c * x + y, d = d * x + y, e = e * x + y;
+        f = f * x + y, g = g * x + y, h = h * x + y, i = i * x + y, j = j * x + y;
+    }
+    volatile float used = vf_sum(a + b + c + d + e + f + g + h + i + j);
+    (void)used;
+    return rounds * 10 * 2 * LANES;
 }
 
 // Where C's vectors lack the instructions that a product needs (bf16, tiles), oneDNN has them.
@@ -47,6 +62,7 @@ const zr_backend ZR_CPU_TABLE(zr_cpu_backend) = {
     .elements = &ZR_CPU_TABLE(zr_cpu_element_ops),
     .optimizer = &ZR_CPU_TABLE(zr_cpu_optimizer_ops),
     .path = cpu_path,
+    .multiply_add = cpu_multiply_add,
     .open = cpu_open,
     .close = cpu_close,
 };

@@ -13,12 +13,10 @@
 #include "compute/cpu/cpu.h"
 #include "compute/cpu/cpu_product_pack.h"
 
-#ifndef BLOCK_ROWS
-#define BLOCK_ROWS 144     // a multiple of MR
+#define BLOCK_ROWS 192     // a multiple of MR
 #define BLOCK_COLUMNS 1536 // a multiple of every NR
-#define BLOCK_DEPTH 384
-#define PART_ROWS 720 // whose sums wait at once; a multiple of MR
-#endif
+#define BLOCK_DEPTH 256
+#define PART_ROWS 768 // whose sums wait at once; a multiple of BLOCK_ROWS
 #define FEW_ROWS 32 // of D: B is packed for them in small blocks, which never leave the second-level cache
 #define FEW_COLUMNS 768
 #define FEW_DEPTH 64
@@ -107,7 +105,7 @@ static cut cut_choose(const zr_product *p, int threads)
     c.rows = even_part(c.cell_rows, c.rows, MR);
     c.columns = even_part(c.cell_columns, c.columns, NR);
     c.depth = even_part(p->k, c.depth, 16);
-    c.part = p->k > c.depth ? ZR_MIN(c.cell_rows, PART_ROWS) : 0;
+    c.part = p->out != ZERO_F32 && p->k > c.depth ? ZR_MIN(c.cell_rows, PART_ROWS) : 0;
     cut_measure(&c);
     return c;
 }
@@ -120,7 +118,7 @@ static cut cut_largest(const zr_product *p)
     c.rows = ZR_MIN(c.rows, ZR_ROUND_UP(p->m, MR));
     c.columns = ZR_MIN(c.columns, ZR_ROUND_UP(p->n, NR));
     c.depth = ZR_MIN(c.depth, ZR_ROUND_UP(ZR_MAX(p->k, 1), 16));
-    c.part = p->k > c.depth ? ZR_MIN(PART_ROWS, ZR_ROUND_UP(p->m, MR)) : 0;
+    c.part = p->out != ZERO_F32 && p->k > c.depth ? ZR_MIN(PART_ROWS, ZR_ROUND_UP(p->m, MR)) : 0;
     cut_measure(&c);
     return c;
 }
@@ -130,25 +128,25 @@ static int64_t worker_floats(const cut *c)
     return ZR_ROUND_UP(c->a_floats + c->row_floats + c->b_floats + c->part_floats, 2 * LANES);
 }
 
-typedef void tile_function(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+typedef void tile_function(const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
                            const float *bias);
 
-static void tile_sum_1(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+static void tile_sum_1(const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
                        const float *bias)
 {
-    tile_sum(1, a, b, depth, from, to, step, bias);
+    tile_sum(1, a, b, depth, fresh, sums, step, bias);
 }
 
-static void tile_sum_2(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+static void tile_sum_2(const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
                        const float *bias)
 {
-    tile_sum(2, a, b, depth, from, to, step, bias);
+    tile_sum(2, a, b, depth, fresh, sums, step, bias);
 }
 
-static void tile_sum_whole(const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+static void tile_sum_whole(const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
                            const float *bias)
 {
-    tile_sum(VECTORS, a, b, depth, from, to, step, bias);
+    tile_sum(VECTORS, a, b, depth, fresh, sums, step, bias);
 }
 
 static tile_function *tile_function_of(int64_t columns)
@@ -162,22 +160,19 @@ static void copy_tile(const float *from, int64_t from_step, int64_t rows, int64_
         memcpy(to + r * to_step, from + r * from_step, sizeof(float) * (size_t)columns);
 }
 
-// Tiles that are not whole, or whose sums do not become fp32 elements as they are: through a copy.
-static void multiply_through(const block *at, int64_t i, int64_t j, int64_t columns, const float *a, const float *b)
+// The tile from element (i, j) of D on, whose sums pass through a copy: because it is not whole, or D is not fp32.
+static void multiply_copied(const block *at, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *a, const float *b)
 {
-    const zr_product *p = at->job->of.product;
-    int64_t rows = ZR_MIN(MR, at->rows - i);
-    int64_t step = at->part ? at->job->cut.columns : p->n;
+    int64_t n = at->job->of.product->n;
     float tile[MR * NR] __attribute__((aligned(64))) = {0};
-    float *sums = at->part ? at->part + i * step + j : (float *)at->job->of.d + (at->i + i) * step + at->j + j;
+    float *d = (float *)at->job->of.d + i * n + j;
     if (!at->fresh)
-        copy_tile(sums, step, rows, columns, tile, NR);
-    tile_function_of(columns)(a, b, at->depth, tile, tile, NR, NULL);
-    if (!at->last)
-        copy_tile(tile, NR, rows, columns, sums, step);
+        copy_tile(d, n, rows, columns, tile, NR);
+    tile_function_of(columns)(a, b, at->depth, at->fresh, tile, NR, NULL);
+    if (at->last)
+        sums_finish(&at->job->of, i, j, rows, columns, tile, NR);
     else
-        for (int64_t r = 0; r < rows; r++)
-            sums_finish(&at->job->of, at->i + i + r, at->j + j, columns, tile + r * NR);
+        copy_tile(tile, NR, rows, columns, d, n);
 }
 
 static void prefetch_floats(const float *from, int64_t count)
@@ -195,39 +190,40 @@ static void prefetch_tile(const float *sums, int64_t step)
     }
 }
 
-// Whether the sums of whole tiles go from registers to where they wait, or to D: fp32, and at most a bias of fp32 is added.
-static bool direct(const block *at)
+// One panel of B, whose columns begin at column j of the block, and all panels of A.
+static void multiply_panel(const block *at, int64_t j, int64_t columns, const float *a, const float *b)
 {
     const zr_product *p = at->job->of.product;
-    if (!at->last)
-        return at->part || p->out == ZERO_F32;
-    bool as_they_are = p->epilogue == ZR_EPILOGUE_NONE || (p->epilogue == ZR_EPILOGUE_BIAS && p->dtype == ZERO_F32);
-    return p->out == ZERO_F32 && as_they_are;
+    int64_t step = at->part ? at->job->cut.columns : p->n, panel = A_PANEL(at->depth), panels = (at->rows + MR - 1) / MR;
+    int64_t ahead = (at->depth + panels - 1) / panels * NR; // of the next panel of B, fetched with each tile
+    bool in_d = !at->part && p->out == ZERO_F32 && columns % LANES == 0;
+    const float *bias = NULL;
+    if (in_d && at->last && p->epilogue == ZR_EPILOGUE_BIAS && p->dtype == ZERO_F32)
+        bias = (const float *)at->job->of.operand + at->j + j;
+    bool finish = at->last && !bias && (at->part || p->epilogue != ZR_EPILOGUE_NONE);
+    float *sums = at->part ? at->part + j : in_d ? (float *)at->job->of.d + at->i * step + at->j + j : NULL;
+    tile_function *sum = tile_function_of(columns);
+    for (int64_t i = 0; i < at->rows; i += MR, a += panel) {
+        int64_t rows = ZR_MIN(MR, at->rows - i);
+        prefetch_floats(b + at->depth * NR + i / MR * ahead, ahead);
+        if (!at->part && (!in_d || rows < MR)) {
+            multiply_copied(at, at->i + i, at->j + j, rows, columns, a, b);
+            continue;
+        }
+        float *to = sums + i * step;
+        prefetch_tile(to + MR * step, step);
+        sum(a, b, at->depth, at->fresh, to, step, bias);
+        if (finish)
+            sums_finish(&at->job->of, at->i + i, at->j + j, rows, columns, to, step);
+    }
 }
 
-static void multiply_block(const block *at, const float *a_panels, const float *b_panels)
+static void multiply_block(const block *at, const float *a, const float *b)
 {
-    const zr_product *p = at->job->of.product;
-    bool whole = direct(at);
-    const float *bias = at->last && p->epilogue == ZR_EPILOGUE_BIAS ? at->job->of.operand : NULL;
-    int64_t step = at->part ? at->job->cut.columns : p->n;
-    int64_t panels = (at->rows + MR - 1) / MR, ahead = (at->depth + panels - 1) / panels; // of B's next panel, for each tile
-    float *sums = !whole ? NULL : at->part ? at->part : (float *)at->job->of.d + at->i * step + at->j;
     int64_t columns;
-    for (int64_t j = 0; j < at->columns; j += columns, b_panels += NR * at->depth) {
+    for (int64_t j = 0; j < at->columns; j += columns, b += NR * at->depth) {
         columns = panel_columns(at->columns - j);
-        tile_function *sum = tile_function_of(columns);
-        for (int64_t i = 0; i < at->rows; i += MR) {
-            const float *a = a_panels + i / MR * A_PANEL(at->depth);
-            float *to = sums + i * step + j;
-            prefetch_floats(b_panels + (at->depth + i / MR * ahead) * NR, ahead * NR);
-            if (whole && i + MR <= at->rows && columns % LANES == 0) {
-                prefetch_tile(to + MR * step, step);
-                sum(a, b_panels, at->depth, at->fresh ? NULL : to, to, step, bias ? bias + at->j + j : NULL);
-            } else {
-                multiply_through(at, i, j, columns, a, b_panels);
-            }
-        }
+        multiply_panel(at, j, columns, a, b);
     }
 }
 
@@ -258,7 +254,7 @@ static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, 
                         .depth = depth,
                         .fresh = t == 0 && !p->add,
                         .last = t + depth == p->k,
-                        .part = c->part && p->out != ZERO_F32 ? part + r * c->columns : NULL};
+                        .part = c->part ? part + r * c->columns : NULL};
             pack_a(&work->of, at.i, at.rows, t, depth, a, row);
             multiply_block(&at, a, b);
         }

@@ -122,8 +122,7 @@ static void multiply_stretch(const job *work, int64_t j, int64_t columns, float 
             memcpy(sums + r * STRETCH, (const float *)work->of.d + r * p->n + j, sizeof(float) * (size_t)columns);
     }
     sum_rows(work, j, columns, sums);
-    for (int64_t r = 0; r < p->m; r++)
-        sums_finish(&work->of, r, j, columns, sums + r * STRETCH);
+    sums_finish(&work->of, 0, j, p->m, columns, sums, STRETCH);
 }
 
 static void multiply_units(const void *job_, int64_t first, int64_t last, int worker)

@@ -65,17 +65,17 @@ INLINE void tile_step(int vectors, const float *a, const float *b, tile *s)
     y = vf_all(a[3 * LANES]), s->s30 += y * x0, s->s31 += y * x1, s->s32 += y * x2;
 }
 
-// a, b: panels as cpu_product_pack.h lays them out. from: the sums so far, NULL: zero; `step` lies between the rows of from and
-// of to. bias is added at the end where it is not NULL.
-INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth, const float *from, float *to, int64_t step,
+// a, b: panels as cpu_product_pack.h lays them out. sums: rows, `step` apart; added to, or set where `fresh`. bias is added at the
+// end where it is not NULL.
+INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
                      const float *bias)
 {
     tile s = {0};
-    if (from) {
-        s.s00 = vf_load(from), s.s01 = tile_get(vectors, 1, from), s.s02 = tile_get(vectors, 2, from), from += step;
-        s.s10 = vf_load(from), s.s11 = tile_get(vectors, 1, from), s.s12 = tile_get(vectors, 2, from), from += step;
-        s.s20 = vf_load(from), s.s21 = tile_get(vectors, 1, from), s.s22 = tile_get(vectors, 2, from), from += step;
-        s.s30 = vf_load(from), s.s31 = tile_get(vectors, 1, from), s.s32 = tile_get(vectors, 2, from);
+    if (!fresh) {
+        s.s00 = tile_get(vectors, 0, sums), s.s01 = tile_get(vectors, 1, sums), s.s02 = tile_get(vectors, 2, sums);
+        s.s10 = tile_get(vectors, 0, sums + step), s.s11 = tile_get(vectors, 1, sums + step), s.s12 = tile_get(vectors, 2, sums + step);
+        s.s20 = tile_get(vectors, 0, sums + 2 * step), s.s21 = tile_get(vectors, 1, sums + 2 * step), s.s22 = tile_get(vectors, 2, sums + 2 * step);
+        s.s30 = tile_get(vectors, 0, sums + 3 * step), s.s31 = tile_get(vectors, 1, sums + 3 * step), s.s32 = tile_get(vectors, 2, sums + 3 * step);
     }
     for (; depth >= LANES; depth -= LANES, a += MR * LANES, b += NR * LANES)
 #pragma GCC unroll 16
@@ -89,41 +89,50 @@ INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth,
         s.s01 += x1, s.s11 += x1, s.s21 += x1, s.s31 += x1;
         s.s02 += x2, s.s12 += x2, s.s22 += x2, s.s32 += x2;
     }
-    tile_put(vectors, to, s.s00, s.s01, s.s02);
-    tile_put(vectors, to + step, s.s10, s.s11, s.s12);
-    tile_put(vectors, to + 2 * step, s.s20, s.s21, s.s22);
-    tile_put(vectors, to + 3 * step, s.s30, s.s31, s.s32);
+    tile_put(vectors, sums, s.s00, s.s01, s.s02);
+    tile_put(vectors, sums + step, s.s10, s.s11, s.s12);
+    tile_put(vectors, sums + 2 * step, s.s20, s.s21, s.s22);
+    tile_put(vectors, sums + 3 * step, s.s30, s.s31, s.s32);
 }
 
-INLINE void sums_biased(zero_dtype type, const void *bias, int64_t j, int64_t count, float *sums)
+// Elements of D, of type `out`, from finished sums.
+INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr_operands *of, int64_t i, int64_t j, int64_t rows,
+                        int64_t columns, const float *sums, int64_t step)
 {
-    for (int64_t c = 0; c < count; c += LANES)
-        vf_put(sums + c, count - c, vf_get(sums + c, count - c) + vf_get_as(type, bias, j + c, count - c));
+    for (int64_t c = 0; c < columns; c += LANES) {
+        int64_t left = columns - c, at = i * of->product->n + j + c;
+        vf bias = how == ZR_EPILOGUE_BIAS ? vf_get_as(in, of->operand, j + c, left) : (vf){0};
+        for (int64_t r = 0; r < rows; r++, at += of->product->n) {
+            vf x = vf_load(sums + r * step + c);
+            if (how == ZR_EPILOGUE_BIAS)
+                x += bias;
+            if (how == ZR_EPILOGUE_GELU_BACKWARD)
+                x *= vf_gelu_slope(vf_get_as(in, of->operand, at, left));
+            vf_put_as(out, of->d, at, left, x);
+        }
+    }
 }
 
-INLINE void sums_sloped(zero_dtype type, const void *pre, int64_t at, int64_t count, float *sums)
+INLINE void sums_become_typed(zero_dtype in, zero_dtype out, const zr_operands *of, int64_t i, int64_t j, int64_t rows,
+                              int64_t columns, const float *sums, int64_t step)
 {
-    for (int64_t c = 0; c < count; c += LANES)
-        vf_put(sums + c, count - c,
-               vf_get(sums + c, count - c) * vf_gelu_slope(vf_get_as(type, pre, at + c, count - c)));
+    if (of->product->epilogue == ZR_EPILOGUE_BIAS)
+        sums_become(in, out, ZR_EPILOGUE_BIAS, of, i, j, rows, columns, sums, step);
+    else if (of->product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
+        sums_become(in, out, ZR_EPILOGUE_GELU_BACKWARD, of, i, j, rows, columns, sums, step);
+    else
+        sums_become(in, out, ZR_EPILOGUE_NONE, of, i, j, rows, columns, sums, step);
 }
 
-INLINE void sums_stored(zero_dtype type, const float *sums, int64_t count, void *d, int64_t at)
+// Rows i .. i+rows-1, columns j .. j+columns-1 of D from their finished sums, rows that are `step` apart and may be D's own;
+// whole vectors are read.
+static inline void sums_finish(const zr_operands *of, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sums,
+                               int64_t step)
 {
-    for (int64_t c = 0; c < count; c += LANES)
-        vf_put_as(type, d, at + c, count - c, vf_get(sums + c, count - c));
-}
-
-// Elements (i, j) .. (i, j+count-1) of D from their finished sums, which are overwritten.
-static inline void sums_finish(const zr_operands *of, int64_t i, int64_t j, int64_t count, float *sums)
-{
-    const zr_product *p = of->product;
-    int64_t at = i * p->n + j;
-    if (p->epilogue == ZR_EPILOGUE_BIAS)
-        WITH_TYPE(TYPE, p->dtype, sums_biased(TYPE, of->operand, j, count, sums));
-    else if (p->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
-        WITH_TYPE(TYPE, p->dtype, sums_sloped(TYPE, of->operand, at, count, sums));
-    WITH_TYPE(TYPE, p->out, sums_stored(TYPE, sums, count, of->d, at));
+    if (of->product->out == ZERO_F32)
+        WITH_TYPE(TYPE, of->product->dtype, sums_become_typed(TYPE, ZERO_F32, of, i, j, rows, columns, sums, step));
+    else
+        WITH_TYPE(TYPE, of->product->dtype, sums_become_typed(TYPE, TYPE, of, i, j, rows, columns, sums, step));
 }
 
 #endif
