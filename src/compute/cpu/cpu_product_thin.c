@@ -27,8 +27,8 @@ static inline const float *a_at(const job *work, int64_t r, int64_t t)
 }
 
 // Sums of one vector of columns get `steps` rows of B, `step` apart: from element `at` on, of which `left` exist.
-INLINE void add_vector(zero_dtype type, int rows, int steps, vf factor[THIN_ROWS][STEPS], const void *b, int64_t at, int64_t step,
-                       int64_t left, float *sums)
+INLINE void add_vector(zero_dtype type, int rows, int steps, vf factor[THIN_ROWS][STEPS], const void *b, int64_t at,
+                       int64_t step, int64_t left, float *sums)
 {
     vf x[STEPS];
     for (int s = 0; s < steps; s++)
@@ -42,7 +42,8 @@ INLINE void add_vector(zero_dtype type, int rows, int steps, vf factor[THIN_ROWS
 }
 
 // Sums get rows t .. t+steps-1 of B, from column j on.
-INLINE void add_steps(zero_dtype type, int rows, int steps, const job *work, int64_t t, int64_t j, int64_t columns, float *sums)
+INLINE void add_steps(zero_dtype type, int rows, int steps, const job *work, int64_t t, int64_t j, int64_t columns,
+                      float *sums)
 {
     int64_t step = work->of.product->n, at = t * step + j, c = 0;
     const void *b = work->of.b;

@@ -34,9 +34,9 @@ typedef struct zr_operands { // a product and what it runs on
 //
 //              depth              vectors
 //         +-----------+          +------+
-//   MR    | A         |  depth   | B    |     twelve sums; for each of `depth` steps three loads and four broadcasts. With sixteen
-//  rows   +-----------+          |      |     registers nothing is spilled, and as little as can be stands between the
-//                                +------+     multiply-adds, which shows where two threads share a core.
+//   MR    | A         |  depth   | B    |     twelve sums; for each of `depth` steps three loads and four broadcasts. With
+//  rows   +-----------+          |      |     sixteen registers nothing is spilled, and as little as can be stands between
+//                                +------+     the multiply-adds, which shows where two threads share a core.
 //
 typedef struct tile { // named one by one: an array would live in memory
     vf s00, s01, s02, s10, s11, s12, s20, s21, s22, s30, s31, s32;
@@ -45,6 +45,11 @@ typedef struct tile { // named one by one: an array would live in memory
 INLINE vf tile_get(int vectors, int v, const float *from)
 {
     return v < vectors ? vf_load(from + v * LANES) : (vf){0};
+}
+
+INLINE void tile_row(int vectors, const float *from, vf *s0, vf *s1, vf *s2)
+{
+    *s0 = vf_load(from), *s1 = tile_get(vectors, 1, from), *s2 = tile_get(vectors, 2, from);
 }
 
 INLINE void tile_put(int vectors, float *to, vf s0, vf s1, vf s2)
@@ -65,17 +70,17 @@ INLINE void tile_step(int vectors, const float *a, const float *b, tile *s)
     y = vf_all(a[3 * LANES]), s->s30 += y * x0, s->s31 += y * x1, s->s32 += y * x2;
 }
 
-// a, b: panels as cpu_product_pack.h lays them out. sums: rows, `step` apart; added to, or set where `fresh`. bias is added at the
-// end where it is not NULL.
+// a, b: panels as cpu_product_pack.h lays them out. sums: rows, `step` apart; added to, or set where `fresh`. bias is added at
+// the end where it is not NULL.
 INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
                      const float *bias)
 {
     tile s = {0};
     if (!fresh) {
-        s.s00 = tile_get(vectors, 0, sums), s.s01 = tile_get(vectors, 1, sums), s.s02 = tile_get(vectors, 2, sums);
-        s.s10 = tile_get(vectors, 0, sums + step), s.s11 = tile_get(vectors, 1, sums + step), s.s12 = tile_get(vectors, 2, sums + step);
-        s.s20 = tile_get(vectors, 0, sums + 2 * step), s.s21 = tile_get(vectors, 1, sums + 2 * step), s.s22 = tile_get(vectors, 2, sums + 2 * step);
-        s.s30 = tile_get(vectors, 0, sums + 3 * step), s.s31 = tile_get(vectors, 1, sums + 3 * step), s.s32 = tile_get(vectors, 2, sums + 3 * step);
+        tile_row(vectors, sums, &s.s00, &s.s01, &s.s02);
+        tile_row(vectors, sums + step, &s.s10, &s.s11, &s.s12);
+        tile_row(vectors, sums + 2 * step, &s.s20, &s.s21, &s.s22);
+        tile_row(vectors, sums + 3 * step, &s.s30, &s.s31, &s.s32);
     }
     for (; depth >= LANES; depth -= LANES, a += MR * LANES, b += NR * LANES)
 #pragma GCC unroll 16
@@ -96,8 +101,8 @@ INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth,
 }
 
 // Elements of D, of type `out`, from finished sums.
-INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr_operands *of, int64_t i, int64_t j, int64_t rows,
-                        int64_t columns, const float *sums, int64_t step)
+INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr_operands *of, int64_t i, int64_t j,
+                        int64_t rows, int64_t columns, const float *sums, int64_t step)
 {
     for (int64_t c = 0; c < columns; c += LANES) {
         int64_t left = columns - c, at = i * of->product->n + j + c;
