@@ -3,8 +3,8 @@
 // Invariant: every value is a function of (key, index) alone, so that any rank may make any range of a vector.
 // The high half of Philox's counter separates the uses of one key.
 #include "base/random.h"
+#include "base/normal.h"
 
-#include <math.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -44,30 +44,19 @@ uint64_t zr_hash_text(const char *text)
     return zr_hash_bytes(text, strlen(text), 0);
 }
 
-// In (0, 1), both ends excluded, from the upper 52 of 64 bits; exact.
-static double open_unit(uint32_t high, uint32_t low)
-{
-    uint64_t bits = (uint64_t)high << 32 | low;
-    return ((double)(bits >> 12) + 0.5) * 0x1p-52;
-}
-
-// Elements 2*pair and 2*pair+1 (Box-Muller).
-static void normal_pair(uint64_t key, int64_t pair, double out[2])
-{
-    zr_philox random = zr_philox4x32(key, USE_NORMAL, (uint64_t)pair);
-    double radius = sqrt(-2.0 * log(open_unit(random.v[0], random.v[1])));
-    double angle = 2.0 * M_PI * open_unit(random.v[2], random.v[3]);
-    out[0] = radius * cos(angle);
-    out[1] = radius * sin(angle);
-}
-
 void zr_random_normal(uint64_t key, int64_t start, int64_t count, float deviation, float *out)
 {
     int64_t end = start + count;
-    for (int64_t pair = start / 2; 2 * pair < end; pair++) {
-        double normal[2];
-        normal_pair(key, pair, normal);
-        for (int64_t i = ZR_MAX(2 * pair, start); i < ZR_MIN(2 * pair + 2, end); i++)
+    for (int64_t pair = start / 2; 2 * pair < end; pair += ZR_NORMAL_BLOCK) {
+        uint64_t radius[ZR_NORMAL_BLOCK], angle[ZR_NORMAL_BLOCK];
+        for (int i = 0; i < ZR_NORMAL_BLOCK; i++) {
+            zr_philox random = zr_philox4x32(key, USE_NORMAL, (uint64_t)(pair + i));
+            radius[i] = (uint64_t)random.v[0] << 32 | random.v[1];
+            angle[i] = (uint64_t)random.v[2] << 32 | random.v[3];
+        }
+        double normal[2 * ZR_NORMAL_BLOCK];
+        zr_normal_block(radius, angle, normal);
+        for (int64_t i = ZR_MAX(2 * pair, start); i < ZR_MIN(2 * (pair + ZR_NORMAL_BLOCK), end); i++)
             out[i - start] = (float)(normal[i - 2 * pair] * deviation);
     }
 }

@@ -2,14 +2,10 @@
 #include "comm/region.h"
 
 #include "base/cpu.h"
+#include "base/pages.h"
 
 #include <errno.h>
 #include <sys/mman.h>
-
-#define PAGE 4096
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 zero_status zr_region_check(int64_t bytes, zero_error *error)
 {
@@ -23,12 +19,9 @@ zero_status zr_region_check(int64_t bytes, zero_error *error)
 
 zero_status zr_region_touch(char *base, int64_t bytes, zero_error *error)
 {
-    if (bytes == 0 || madvise(base, (size_t)bytes, MADV_POPULATE_WRITE) == 0)
-        return ZERO_OK;
-    if (errno != EINVAL)
-        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "touching %lld bytes of communication memory", (long long)bytes);
-    for (int64_t at = 0; at < bytes; at += PAGE) // before Linux 5.14
-        *(volatile char *)(base + at) = 0;
+    int reason = zr_pages_populate(base, (size_t)bytes);
+    if (reason)
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "touching %lld bytes of communication memory", (long long)bytes);
     return ZERO_OK;
 }
 

@@ -5,16 +5,12 @@
 #define _GNU_SOURCE
 #include "memory/arena.h"
 #include "base/cpu.h"
+#include "base/pages.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -36,23 +32,6 @@ static zero_status check_available(const zr_arena *arena, zero_error *error)
                    (long long)available, reason);
 }
 
-// 0, or an errno. Kernels before 5.14 do not know the advice: there every page is written to.
-static int touch(char *base, size_t bytes)
-{
-    int failed;
-    do
-        failed = madvise(base, bytes, MADV_POPULATE_WRITE);
-    while (failed && errno == EINTR);
-    if (!failed)
-        return 0;
-    if (errno != EINVAL)
-        return errno;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i < bytes; i += page)
-        ((volatile char *)base)[i] = 0;
-    return 0;
-}
-
 static size_t mapped_bytes(const zr_arena *arena)
 {
     return ZR_MAX(arena->bytes, (size_t)1);
@@ -65,7 +44,7 @@ static zero_status map(zr_arena *arena, zero_error *error)
         return refuse(arena, errno, error);
     if (arena->bytes >= HUGE_PAGE)
         (void)madvise(base, arena->bytes, MADV_HUGEPAGE); // kernels without huge pages refuse; nothing depends on them
-    int reason = touch(base, mapped_bytes(arena));
+    int reason = zr_pages_populate(base, mapped_bytes(arena));
     if (reason) {
         munmap(base, mapped_bytes(arena));
         return refuse(arena, reason, error);

@@ -1,6 +1,7 @@
 // Philox against Random123's published vectors; vectors that do not depend on how they are cut; permutations.
 #include "scratch.h"
 
+#include "base/normal.h"
 #include "base/random.h"
 #include <math.h>
 
@@ -96,6 +97,29 @@ static void moments_are_right(void **state)
     free(x);
 }
 
+static void normals_are_box_and_muller_s(void **state) // against the math library, extreme bits included
+{
+    enum { N = ZR_NORMAL_BLOCK };
+    uint64_t radius[N], angle[N];
+    double got[2 * N];
+    for (uint64_t block = 0; block < 2000; block++) {
+        for (uint64_t i = 0; i < N; i++) {
+            radius[i] = zr_hash_bytes(&i, sizeof i, 2 * block);
+            angle[i] = block ? zr_hash_bytes(&i, sizeof i, 2 * block + 1) : i << 59;
+        }
+        radius[0] = 0;
+        radius[1] = UINT64_MAX;
+        angle[2] = UINT64_MAX;
+        zr_normal_block(radius, angle, got);
+        for (int i = 0; i < N; i++) {
+            double u = ((double)(radius[i] >> 12) + 0.5) * 0x1p-52, v = ((double)(angle[i] >> 12) + 0.5) * 0x1p-52;
+            double length = sqrt(-2 * log(u));
+            assert_true(fabs(got[2 * i] - length * cos(2 * M_PI * v)) < 4e-15 * length);
+            assert_true(fabs(got[2 * i + 1] - length * sin(2 * M_PI * v)) < 4e-15 * length);
+        }
+    }
+}
+
 static void assert_permutation(uint64_t key, uint64_t n)
 {
     unsigned char *seen = calloc(n, 1);
@@ -147,6 +171,7 @@ int main(void)
         cmocka_unit_test(values_are_those_of_an_independent_program),
         cmocka_unit_test(any_range_gives_the_same_values),
         cmocka_unit_test(moments_are_right),
+        cmocka_unit_test(normals_are_box_and_muller_s),
         cmocka_unit_test(every_position_is_taken_once),
         cmocka_unit_test(large_permutations_stay_inside),
         cmocka_unit_test(permutations_mix),

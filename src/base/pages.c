@@ -1,0 +1,78 @@
+#define _GNU_SOURCE
+#include "base/pages.h"
+
+#include "base/cpu.h"
+#include "base/thread.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define PAGE ((size_t)4096)
+#define PART ((size_t)32 << 20) // of one thread's call: whole huge pages
+#define THREADS_MAX 8
+
+typedef struct part {
+    char *base;
+    size_t bytes;
+    int failed; // an errno
+} part;
+
+// Kernels before 5.14 do not know the advice: there every page is written to.
+static int populate(char *base, size_t bytes)
+{
+    int failed;
+    do
+        failed = madvise(base, bytes, MADV_POPULATE_WRITE);
+    while (failed && errno == EINTR);
+    if (!failed)
+        return 0;
+    if (errno != EINVAL)
+        return errno;
+    for (size_t i = 0; i < bytes; i += PAGE)
+        __atomic_fetch_or(base + i, 0, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static void populate_job(void *argument)
+{
+    part *p = argument;
+    p->failed = populate(p->base, p->bytes);
+}
+
+// The parts from `done` on that threads took; what they could not take stays for the caller.
+static int populate_in_threads(char *base, size_t bytes, int threads)
+{
+    zr_workers *workers;
+    zero_error ignored;
+    if (zr_workers_create(threads, threads, &workers, &ignored) != ZERO_OK)
+        return populate(base, bytes);
+    int failed = 0;
+    for (size_t done = 0; done < bytes && !failed;) {
+        part parts[THREADS_MAX] = {0};
+        for (int i = 0; i < threads && done < bytes; i++) {
+            parts[i] = (part){.base = base + done, .bytes = ZR_MIN(PART, bytes - done)};
+            done += parts[i].bytes;
+            if (zr_workers_submit(workers, populate_job, &parts[i], &ignored) != ZERO_OK)
+                populate_job(&parts[i]);
+        }
+        zr_workers_drain(workers);
+        for (int i = 0; i < threads && !failed; i++)
+            failed = parts[i].failed;
+    }
+    zr_workers_destroy(workers);
+    return failed;
+}
+
+int zr_pages_populate(void *base, size_t bytes)
+{
+    if (bytes == 0)
+        return 0;
+    if (bytes < 2 * PART)
+        return populate(base, bytes);
+    int threads = ZR_MIN(zr_cpu_budget_get().allowed, THREADS_MAX);
+    return threads < 2 ? populate(base, bytes) : populate_in_threads(base, bytes, threads);
+}
