@@ -22,7 +22,8 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
     engine->at = zr_alloc(count * sizeof *engine->at, error);
     engine->reducing = zr_alloc(count * sizeof *engine->reducing, error);
     engine->gathering = zr_alloc(count * sizeof *engine->gathering, error);
-    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering)
+    engine->squares = zr_alloc(2 * (size_t)engine->plan->tensor_count * sizeof *engine->squares, error);
+    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering || !engine->squares)
         return ZERO_ERR_MEMORY;
     for (size_t p = 0; p < count; p++)
         engine->piece_names[p] = engine->plan->pieces[p].name;
@@ -229,6 +230,7 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->at);
     zr_free(engine->reducing);
     zr_free(engine->gathering);
+    zr_free(engine->squares);
     release_parts(engine->plan, engine->config, engine->queue);
     zr_free(engine);
 }

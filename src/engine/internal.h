@@ -63,6 +63,7 @@ struct zero_engine {
     const char **piece_names; // (piece_count)
     char **at;                // (piece_count) whole piece while acquired, else NULL
     zr_handle *reducing, *gathering; // (piece_count)
+    zr_exact *squares;        // (2, tensor_count) for norms by tensor (LAMB)
 
     zr_recorder *recorder;   // NULL: nothing is recorded
     zr_recording *recording; // the queue's

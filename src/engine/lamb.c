@@ -1,8 +1,8 @@
 // LAMB: the update of a tensor is scaled by |p|/|u|. Its norms are sums over the chunks of all ranks, so a tensor may lie on several.
-#include "base/alloc.h"
 #include "engine/internal.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct lamb {
     zero_engine *engine;
@@ -70,11 +70,7 @@ static zero_status update_by_norms(lamb *l, int tensors, zero_error *error)
 zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, zero_error *error)
 {
     int tensors = engine->plan->tensor_count;
-    zr_exact *sums = zr_alloc(2 * (size_t)tensors * sizeof *sums, error);
-    if (!sums)
-        return ZERO_ERR_MEMORY;
-    lamb lamb = {.engine = engine, .update = *update, .weight_decay = update->weight_decay, .parameter_squares = sums, .direction_squares = sums + tensors};
-    zero_status status = update_by_norms(&lamb, tensors, error);
-    zr_free(sums);
-    return status;
+    lamb lamb = {.engine = engine, .update = *update, .weight_decay = update->weight_decay, .parameter_squares = engine->squares, .direction_squares = engine->squares + tensors};
+    memset(engine->squares, 0, 2 * (size_t)tensors * sizeof *engine->squares);
+    return update_by_norms(&lamb, tensors, error);
 }

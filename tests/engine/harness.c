@@ -43,6 +43,8 @@ static void train(const rank_job *job, zero_engine *engine)
     zero_error error = {0};
     for (int s = 0; s < HARNESS_STEPS; s++) {
         zero_step_info info = {0};
+        if (c->at_step)
+            c->at_step(job->comm, s);
         for (int k = 0; k < c->accumulation; k++) {
             int64_t step, g;
             double loss;
@@ -58,6 +60,8 @@ static void train(const rank_job *job, zero_engine *engine)
             job->out->norm[s] = info.grad_norm;
         }
     }
+    if (c->at_step)
+        c->at_step(job->comm, HARNESS_STEPS);
     double evaluated;
     harness_batch(999, 0, 1, tokens, targets);
     zero_tensors batch = harness_tensors(1, tokens, targets);

@@ -19,6 +19,7 @@ typedef struct harness_case {
     int64_t bucket;        // reduce_bucket_size; 0: the default
     double clipping;
     bool overlap;          // exchange on a thread of its own
+    void (*at_step)(zero_comm *comm, int step); // on every rank before step 0, 1, ..., and after the last; NULL: nothing
 } harness_case;
 
 typedef struct harness_result {

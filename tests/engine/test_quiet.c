@@ -1,0 +1,207 @@
+// A step after the first ones allocates nothing and asks the kernel for nothing but to wait: in a child process whose threads
+// all stand behind a seccomp filter, and whose allocator ends it.
+#define _GNU_SOURCE
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include "harness.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FIRST_QUIET_STEP = 2, EXIT_ALLOCATED = 100, EXIT_NO_FILTER = 101, EXIT_SYSTEM_CALL = 102 };
+
+static atomic_bool quiet; // in the child, from the first quiet step on
+
+static void end_if_quiet(void)
+{
+    if (atomic_load(&quiet))
+        syscall(SYS_exit_group, EXIT_ALLOCATED);
+}
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+void *__real_aligned_alloc(size_t align, size_t bytes);
+int __real_posix_memalign(void **out, size_t align, size_t bytes);
+void __real_free(void *p);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+void *__wrap_aligned_alloc(size_t align, size_t bytes);
+int __wrap_posix_memalign(void **out, size_t align, size_t bytes);
+void __wrap_free(void *p);
+
+void *__wrap_malloc(size_t bytes)
+{
+    end_if_quiet();
+    return __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    end_if_quiet();
+    return __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *old, size_t bytes)
+{
+    end_if_quiet();
+    return __real_realloc(old, bytes);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t bytes)
+{
+    end_if_quiet();
+    return __real_aligned_alloc(align, bytes);
+}
+
+int __wrap_posix_memalign(void **out, size_t align, size_t bytes)
+{
+    end_if_quiet();
+    return __real_posix_memalign(out, align, bytes);
+}
+
+void __wrap_free(void *p)
+{
+    end_if_quiet();
+    __real_free(p);
+}
+
+static void on_system_call(int signal_number, siginfo_t *info, void *context)
+{
+    (void)signal_number;
+    (void)context;
+    syscall(SYS_exit_group, info->si_syscall < EXIT_ALLOCATED ? info->si_syscall : EXIT_SYSTEM_CALL);
+}
+
+// clock_gettime: a plain read where the kernel offers it, a system call on machines whose clock it does not trust.
+static const long allowed[] = {SYS_futex, SYS_clock_gettime, SYS_exit_group};
+#define ALLOWED ((int)(sizeof allowed / sizeof *allowed))
+
+static bool install_filter(void)
+{
+    struct sock_filter code[2 + 2 * ALLOWED + 1] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    int length = 1;
+    for (int i = 0; i < ALLOWED; i++) {
+        code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)allowed[i], 0, 1);
+        code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+    code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
+    struct sock_fprog program = {(unsigned short)length, code};
+    struct sigaction action = {.sa_sigaction = on_system_call, .sa_flags = SA_SIGINFO};
+    return sigaction(SIGSYS, &action, NULL) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+static void become_quiet(zero_comm *comm, int step)
+{
+    zero_error error;
+    if (step != FIRST_QUIET_STEP && step != HARNESS_STEPS)
+        return;
+    if (zero_comm_barrier(comm, &error) != ZERO_OK)
+        abort();
+    if (zero_comm_rank(comm) == 0) {
+        if (step == HARNESS_STEPS)
+            syscall(SYS_exit_group, 0);
+        if (!install_filter())
+            syscall(SYS_exit_group, EXIT_NO_FILTER);
+        atomic_store(&quiet, true);
+    }
+    if (zero_comm_barrier(comm, &error) != ZERO_OK)
+        abort();
+}
+
+// Returns how a child ended that runs the case, quiet from its third step on.
+static int run_in_child(harness_case c, void (*at_step)(zero_comm *comm, int step))
+{
+    static harness_result result;
+    c.at_step = at_step;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        harness_run(&c, &result);
+        _exit(EXIT_NO_FILTER);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void assert_quiet(harness_case c)
+{
+    int code = run_in_child(c, become_quiet);
+    if (code == EXIT_NO_FILTER) {
+        printf("SKIPPED: this kernel or container refuses seccomp filters\n");
+        skip();
+    }
+    if (code)
+        fail_msg("stage %d, %d ranks, %s: %s %d", c.stage, c.ranks, c.precision ? c.precision : "fp32",
+                 code == EXIT_ALLOCATED ? "the step allocated; exit" : "the step made system call", code);
+}
+
+static void a_step_asks_for_nothing(void **state)
+{
+    static const char *const precisions[] = {NULL, "\"bf16\": {\"enabled\": true}", "\"fp16\": {\"enabled\": true}"};
+    (void)state;
+    for (int stage = 0; stage <= 3; stage++)
+        for (int i = 0; i < 3; i++)
+            assert_quiet((harness_case){.stage = stage, .ranks = 2, .accumulation = 1 + i % 2, .batch = 2, .backend = "cpu",
+                                        .precision = precisions[i], .clipping = 1, .overlap = i > 0, .dropout = 0.1f});
+    assert_quiet((harness_case){.stage = 2, .ranks = 1, .accumulation = 2, .batch = 2, .backend = "cpu", .optimizer = "LAMB"});
+}
+
+static void allocate_when_quiet(zero_comm *comm, int step)
+{
+    become_quiet(comm, step);
+    if (step == FIRST_QUIET_STEP) {
+        void *volatile small = malloc(8); // volatile: a compiler may leave out a pair that nobody sees
+        free(small);
+    }
+}
+
+static void ask_when_quiet(zero_comm *comm, int step)
+{
+    become_quiet(comm, step);
+    if (step == FIRST_QUIET_STEP)
+        (void)getppid();
+}
+
+static void the_trap_closes(void **state) // or the test above could not fail
+{
+    (void)state;
+    harness_case c = {.stage = 0, .ranks = 2, .accumulation = 1, .batch = 1};
+    int code = run_in_child(c, ask_when_quiet);
+    if (code == EXIT_NO_FILTER)
+        skip();
+    assert_int_equal(code, EXIT_SYSTEM_CALL);
+    assert_int_equal(run_in_child(c, allocate_when_quiet), EXIT_ALLOCATED);
+}
+
+int main(void)
+{
+#ifdef __SANITIZE_THREAD__
+    printf("SKIPPED: the thread sanitizer makes system calls of its own\n");
+    return 77;
+#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_trap_closes),
+        cmocka_unit_test(a_step_asks_for_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
