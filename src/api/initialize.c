@@ -34,6 +34,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .decay_all = config->optimizer.decay_all,
         .reduce_bucket = config->reduce_bucket,
         .prefetch_bucket = config->prefetch_bucket,
+        .kept_by = config->kept_by,
         .inference = inference,
     };
 }
@@ -87,11 +88,21 @@ static zero_status resolve_config(const zero_options *options, zr_config *config
     return ZERO_OK;
 }
 
+// A copy of the weights on each machine is shared by all its ranks.
+static zero_status check_machines(const zr_settings *settings, const zero_comm *comm, zero_error *error)
+{
+    if (settings->stage < 3 || comm->versions || settings->kept_by <= 1 || settings->kept_by == comm->machine_ranks)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG, "zero_optimization.zero_hpz_partition_size is %lld, but %d ranks share the memory of a machine here: it has to be %d, or 1 for no copy of the weights",
+                   (long long)settings->kept_by, comm->machine_ranks, comm->machine_ranks);
+}
+
 static zero_status make_plan(const zero_options *options, const zr_config *config, zr_queue *queue, zr_plan **out, zero_error *error)
 {
     zr_machine machine;
     zr_machine_fill(queue, options->comm, &machine);
     zr_settings settings = zr_settings_of(config, options->inference);
+    ZERO_TRY(check_machines(&settings, options->comm, error));
     zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch : config->micro_batch,
                         .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype};
     ZERO_TRY(zr_plan_create(options->model, &shape, &settings, &machine, out, error));

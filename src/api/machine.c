@@ -49,6 +49,7 @@ void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
         return;
     out->ranks = comm->size;
     out->mapped = comm->versions != NULL;
+    out->machine_ranks = comm->machine_ranks;
     out->staging_bytes = zr_comm_staging_bytes(comm);
     out->memory_limit /= local_ranks(comm);
 }

@@ -66,13 +66,9 @@ static int send(const zr_train *train, const zero_event *event)
 
 static zero_traffic traffic_since(loop *l)
 {
-    zero_traffic now, since;
+    zero_traffic now;
     zero_traffic_report(l->train->engine, &now);
-    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
-        since.calls[op] = now.calls[op] - l->before.calls[op];
-        since.bytes[op] = now.bytes[op] - l->before.bytes[op];
-    }
-    return since;
+    return zero_traffic_between(&l->before, &now);
 }
 
 // Rank 0: the line of metrics.jsonl, and the event; *stop where the caller wants the end.

@@ -5,6 +5,7 @@
 #include "api/agree.h"
 #include "api/train.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/file.h"
 #include "monitor/trace.h"
 
@@ -31,23 +32,14 @@ zero_status zr_train_profile_check(const zr_train *train, zero_error *error)
 
 typedef struct machine_clock {
     int64_t shown; // nanoseconds
-    char boot[40]; // of the machine; empty: unknown
+    char boot[ZR_BOOT_ID];
 } machine_clock;
-
-static void read_boot(char boot[static 40])
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (!file)
-        return;
-    boot[fread(boot, 1, 39, file)] = 0;
-    fclose(file);
-}
 
 // *ahead: nanoseconds by which this rank's clock is ahead of rank 0's. Collective.
 static zero_status compare_clocks(zero_comm *comm, int64_t *ahead, zero_error *error)
 {
     machine_clock own = {0};
-    read_boot(own.boot);
+    zr_boot_id(own.boot);
     ZERO_TRY(zr_comm_barrier(comm, error));
     own.shown = zr_clock_nanoseconds();
     machine_clock first = own;

@@ -84,6 +84,16 @@ static const char *line_value(char *line, const char *key)
     return *value ? value : NULL;
 }
 
+void zr_boot_id(char out[static ZR_BOOT_ID])
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    memset(out, 0, ZR_BOOT_ID);
+    if (!file)
+        return;
+    out[fread(out, 1, ZR_BOOT_ID - 1, file)] = 0;
+    fclose(file);
+}
+
 void zr_cpu_model(char *out, size_t size)
 {
     struct utsname machine;

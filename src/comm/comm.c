@@ -9,6 +9,8 @@
 #include "comm/settle.h"
 #include "comm/staging.h"
 
+#include <string.h>
+
 static zero_status refuse(const zr_window *window, zero_comm_op op, int slot, const char *why, zero_error *error)
 {
     const char *name = window->slot_names && slot >= 0 && slot < window->slots ? window->slot_names[slot] : "?";
@@ -37,12 +39,13 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
     return ZERO_OK;
 }
 
-static void count_message(zero_comm *comm, zero_comm_op op, int slot, int64_t shard_elems, int64_t bytes)
+static void count_message(zero_comm *comm, zero_comm_op op, int slot, int64_t shard_elems, int64_t bytes, int64_t network)
 {
     comm->message_hash = zr_message_fold(comm->message_hash, op, slot, shard_elems);
     comm->message_count++;
     comm->traffic.calls[op]++;
     comm->traffic.bytes[op] += bytes;
+    comm->traffic.network[op] += network;
 }
 
 zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots, const char *const *slot_names,
@@ -54,6 +57,8 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
     if (bytes < 0 || slots < 0)
         return zr_comm_settle(
             comm, zr_fail(error, ZERO_ERR_INTERNAL, "a window of %lld bytes and %d slots", (long long)bytes, slots), error);
+    if (kind == ZR_WINDOW_MACHINE && comm->versions)
+        return zr_comm_settle(comm, zr_fail(error, ZERO_ERR_INTERNAL, "a machine window where all ranks map shared ones"), error);
     zr_courier_drain(comm->courier);
     ZERO_TRY(zr_comm_settle(comm, comm->ops->window_create(comm, &window, error), error));
     *out = window;
@@ -73,8 +78,31 @@ void zr_window_destroy(zr_window *window)
 static int64_t bytes_fetched(const zr_handle *handle)
 {
     const zr_window *window = handle->window;
-    int64_t shard = window->kind == ZR_WINDOW_SHARED ? 0 : handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    int64_t shard = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    if (window->kind == ZR_WINDOW_SHARED)
+        return 0;
+    if (window->kind == ZR_WINDOW_MACHINE && window->comm->machine_ranks > 1)
+        return window->comm->fetches * shard;
     return (window->comm->size - 1) * shard;
+}
+
+// Of that, what crosses the network.
+static int64_t bytes_from_afar(const zr_handle *handle)
+{
+    const zero_comm *comm = handle->window->comm;
+    int ranks = handle->op == ZERO_COMM_all_gather ? comm->fetches : comm->strangers;
+    return ranks * handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+}
+
+static zero_status start(zr_handle *handle, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    ZERO_TRY(comm->ops->start(handle, error));
+    if (comm->courier)
+        ZERO_TRY(zr_courier_submit(comm->courier, handle, error));
+    handle->pending = true;
+    count_message(comm, handle->op, handle->slot, handle->shard_elems, bytes_fetched(handle), bytes_from_afar(handle));
+    return ZERO_OK;
 }
 
 zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems,
@@ -89,12 +117,23 @@ zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t 
     ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
     if (op == ZERO_COMM_reduce_scatter && !can_sum(out->to.dtype))
         return zr_comm_settle(comm, refuse(window, op, slot, "sums are rounded to f32, bf16 or f16", error), error);
-    ZERO_TRY(zr_comm_settle(comm, comm->ops->start(out, error), error));
-    if (comm->courier)
-        ZERO_TRY(zr_comm_settle(comm, zr_courier_submit(comm->courier, out, error), error));
-    out->pending = true;
-    count_message(comm, op, slot, shard_elems, bytes_fetched(out));
-    return ZERO_OK;
+    if (op == ZERO_COMM_all_gather && window->kind == ZR_WINDOW_MACHINE)
+        return zr_comm_settle(comm, refuse(window, op, slot, "the own shard of a machine window lies outside it", error), error);
+    return zr_comm_settle(comm, start(out, error), error);
+}
+
+zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, const void *own,
+                                 zr_handle *out, zero_error *error)
+{
+    zero_comm *comm = window->comm;
+    error = ZR_OR_OWN_ERROR(error);
+    *out = (zr_handle){.window = window, .op = ZERO_COMM_all_gather, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = dtype, .own = own};
+    ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
+    if (window->kind != ZR_WINDOW_MACHINE) {
+        int64_t bytes = shard_elems * (int64_t)zero_dtype_bytes(dtype);
+        memcpy(window->mine + offset + comm->rank * bytes, own, (size_t)bytes);
+    }
+    return zr_comm_settle(comm, start(out, error), error);
 }
 
 static zero_status carry_out(zr_handle *handle, zero_error *error)
@@ -166,7 +205,8 @@ zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int6
     error = ZR_OR_OWN_ERROR(error);
     zr_courier_drain(comm->courier);
     ZERO_TRY(zr_comm_settle(comm, all_reduce(window, slot, offset, shard_elems, error), error));
-    count_message(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard_elems * (int64_t)sizeof(float));
+    int64_t shard = shard_elems * (int64_t)sizeof(float);
+    count_message(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard, (comm->strangers + comm->fetches) * shard);
     return ZERO_OK;
 }
 
@@ -179,7 +219,7 @@ void zr_comm_progress(zero_comm *comm, int64_t step)
 
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems)
 {
-    count_message(comm, ZERO_COMM_all_gather, slot, shard_elems, 0);
+    count_message(comm, ZERO_COMM_all_gather, slot, shard_elems, 0, 0);
 }
 
 void zr_comm_hash_reset(zero_comm *comm)

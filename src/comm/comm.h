@@ -5,6 +5,7 @@
 //
 //   symmetric window: every rank has a region of its own of `bytes`      [rank 0 ........][rank 1 ........]...
 //   shared window:    one region of `bytes` that all ranks map           [ shard 0 | shard 1 | ... ]
+//   machine window:   one region of `bytes` a machine, that its ranks map and an all-gather fills (several machines)
 //
 // Operations are started (sealing this rank's operand) and waited for; between the two the operand must not change, and
 // after the wait a rank that wants to overwrite its operand calls zr_comm_quiesce: all readers have drained it.
@@ -19,7 +20,7 @@
 #include "memory/ledger.h"
 #include <zero/comm.h>
 
-typedef enum zr_window_kind { ZR_WINDOW_SYMMETRIC, ZR_WINDOW_SHARED } zr_window_kind;
+typedef enum zr_window_kind { ZR_WINDOW_SYMMETRIC, ZR_WINDOW_SHARED, ZR_WINDOW_MACHINE } zr_window_kind;
 
 typedef struct zr_window {
     zero_comm *comm;
@@ -27,7 +28,7 @@ typedef struct zr_window {
     int64_t bytes;
     int slots;
     const char *const *slot_names; // (slots), outlives the window
-    char *mine;                    // this rank's region; shared: the one region
+    char *mine;                    // this rank's region; shared: the one region; machine: the machine's
     void *impl;
 } zr_window;
 
@@ -46,6 +47,7 @@ typedef struct zr_handle { // an operation under way
     int64_t offset, shard_elems; // bytes, elements
     zero_dtype dtype;
     zr_sum_target to;            // of a reduce-scatter
+    const void *own;             // the own shard of an all-gather; NULL: in place
     uint64_t sequence;
     bool pending;
     bool arrived;                // carried out by the courier, with
@@ -61,7 +63,8 @@ typedef struct zr_comm_ops {
     // Contributions lie at `offset` of each rank's region: (N, shard_elems) of the handle's dtype. wait: see zr_sum_target. The
     // two waits may run on another thread than the rank's own (courier.h), one at a time.
     zero_status (*reduce_scatter_wait)(zr_handle *handle, const zr_sum_target *to, zero_error *error);
-    // The own shard lies in place at offset + rank*shard bytes; after wait the region holds all N.
+    // The own shard lies in place at offset + rank*shard bytes, in a machine window at `own`; after wait the region holds all N.
+    // A machine window is written once all ranks of the machine have started: whoever starts reads no more of what was there.
     zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
     zero_status (*start)(zr_handle *handle, zero_error *error); // seals the operand of either
     zero_status (*quiesce)(zr_window *window, int slot, zero_error *error);
@@ -88,6 +91,9 @@ struct zero_comm {
     const zr_version_ops *versions;
     int rank, size;
     double timeout;         // seconds without progress
+    int machine_ranks;      // that share machine windows, the fewest of all machines; 1 where none do
+    int strangers;          // ranks on other machines
+    int fetches;            // of those, whose shards this rank brings to its machine in an all-gather
     int threads;            // OpenMP threads that sums and copies of this rank may use; 0: 1
     _Atomic int64_t step;   // for messages; set by zr_comm_progress
     zero_traffic traffic;   // counted here, in comm.c, once for all implementations
@@ -111,6 +117,8 @@ void zr_window_destroy(zr_window *window); // not collective; zeroed windows are
 // shard_elems: elements of one rank's shard. dtype of the operand: F32, BF16 or F16. op: ZERO_COMM_reduce_scatter or ZERO_COMM_all_gather.
 // to: of a reduce-scatter, else NULL. The handle stays where it is, operand and target untouched, until the wait.
 zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, const zr_sum_target *to, zr_handle *out, zero_error *error);
+// An all-gather of shards of which the own one lies at `own`, outside the window, and stays there until the wait.
+zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, const void *own, zr_handle *out, zero_error *error);
 zero_status zr_comm_wait(zr_handle *handle, zero_error *error);
 zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error);
 // In place over the region, fp32: reduce-scatter into the own shard, then all-gather. Synchronous: the region may be overwritten.
@@ -125,7 +133,7 @@ zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
 
 // Sign of life, and the step for messages: called by the engine once a unit, by loaders and savers as they go on. Cheap.
 void zr_comm_progress(zero_comm *comm, int64_t step);
-// One acquire of a mapped slot: counted as an all-gather of 0 bytes.
+// One acquire of a slot that is here already, because it is mapped or was gathered before: counted as an all-gather of 0 bytes.
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);
 void zr_comm_hash_reset(zero_comm *comm);
 // Bytes that this communicator keeps for shards on their way (mpi), whatever the pieces; 0 where peers are read in place.

@@ -48,8 +48,8 @@ static zero_status find_place(zero_comm *comm, int expected_size, zero_error *er
 
 static zero_status batch_create(zr_mpi_batch *batch, int ranks, zero_error *error)
 {
-    batch->requests = zr_alloc(sizeof *batch->requests * 2 * (size_t)ranks, error);
-    batch->peers = zr_alloc(sizeof *batch->peers * 2 * (size_t)ranks, error);
+    batch->requests = zr_alloc(sizeof *batch->requests * 3 * (size_t)ranks, error);
+    batch->peers = zr_alloc(sizeof *batch->peers * 3 * (size_t)ranks, error);
     return batch->requests && batch->peers ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
@@ -77,6 +77,7 @@ static void tables_destroy(zr_mpi *mpi)
     zr_free(mpi->beats);
     zr_free(mpi->steps);
     zr_region_destroy(mpi->staging, mpi->staging_bytes);
+    zr_mpi_machines_free(mpi);
 }
 
 static void mpi_destroy(zero_comm *comm)
@@ -111,6 +112,8 @@ static zero_status mpi_open(int expected_size, double timeout, zero_comm **out, 
     if (status != ZERO_OK)
         goto undo_alloc;
     status = tables_create(comm, error);
+    if (status == ZERO_OK)
+        status = zr_mpi_machines_find(comm, error);
     if (status != ZERO_OK)
         goto undo_tables;
     *out = comm;
@@ -123,12 +126,22 @@ undo_alloc:
     return status;
 }
 
+static bool is_shared(const zr_window *window)
+{
+    return window->kind == ZR_WINDOW_MACHINE && window->comm->machine_ranks > 1;
+}
+
+static zero_status region_create(zero_comm *comm, zr_window *window, zero_error *error)
+{
+    return is_shared(window) ? zr_mpi_share(comm, window->bytes, &window->mine, error) : zr_region_create(window->bytes, &window->mine, error);
+}
+
 static zero_status window_create(zero_comm *comm, zr_window *window, zero_error *error)
 {
     if (window->kind == ZR_WINDOW_SHARED)
         return zr_fail(error, ZERO_ERR_INTERNAL, "MPI maps no window: ranks gather into regions of their own");
     zero_error own = {0};
-    zero_status status = zr_region_create(window->bytes, &window->mine, &own);
+    zero_status status = region_create(comm, window, &own);
     int64_t failed = status != ZERO_OK ? comm->size - comm->rank : 0;
     ZERO_TRY(zr_mpi_all_reduce_small(comm, &failed, 1, ZERO_I64, ZR_MAX, error));
     if (status != ZERO_OK)

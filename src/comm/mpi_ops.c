@@ -7,18 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GATHER_BYTES (64 << 20) // of each shard on their way at one time
 #define MAIL_BYTES (1 << 30)    // of one message: MPI counts with int
 
 typedef struct small_head { // before each small operand
     uint64_t check; // of what the rank thinks is under way
     int64_t step;
 } small_head;
-
-static const char *slot_name(const zr_handle *handle)
-{
-    return handle->window->slot_names ? handle->window->slot_names[handle->slot] : NULL;
-}
 
 static int64_t shard_bytes(const zr_handle *handle)
 {
@@ -90,30 +84,9 @@ zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
         int64_t next = first + step;
         if (next < n)
             ZERO_TRY(post_part(handle, (int)half ^ 1, next, ZR_MIN(step, n - next), error));
-        ZERO_TRY(zr_mpi_await(comm, &mpi->batch[half], "reduce_scatter", slot_name(handle), error));
+        ZERO_TRY(zr_mpi_await(comm, &mpi->batch[half], "reduce_scatter", zr_mpi_slot_name(handle), error));
         sum_part(handle, (int)half, to, first, ZR_MIN(step, n - first));
     }
-    return ZERO_OK;
-}
-
-static zero_status gather_part(zr_handle *handle, int64_t first, int64_t bytes, zero_error *error)
-{
-    zero_comm *comm = handle->window->comm;
-    zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
-    char *part = handle->window->mine + handle->offset + first;
-    for (int i = 1; i < comm->size; i++) {
-        int from = peer_before(comm, i), to = peer_after(comm, i);
-        ZERO_TRY(zr_mpi_irecv(comm, batch, part + from * shard_bytes(handle), bytes, from, error));
-        ZERO_TRY(zr_mpi_isend(comm, batch, part + comm->rank * shard_bytes(handle), bytes, to, error));
-    }
-    return zr_mpi_await(comm, batch, "all_gather", slot_name(handle), error);
-}
-
-zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error)
-{
-    int64_t bytes = shard_bytes(handle);
-    for (int64_t first = 0; first < bytes; first += GATHER_BYTES)
-        ZERO_TRY(gather_part(handle, first, ZR_MIN(GATHER_BYTES, bytes - first), error));
     return ZERO_OK;
 }
 

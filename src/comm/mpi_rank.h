@@ -1,5 +1,7 @@
 // One rank of an MPI job, and what the module's files tell each other.
 //
+// All-gathers are hierarchical: a shard crosses the network once for each machine, whose ranks share it (mpi_gather.c).
+//
 // Nothing is reduced by MPI, whose order of additions is its own: shards are exchanged and summed here by zr_tree_sum, with
 // the wire volume of a reduce-scatter. Calls come from the rank's thread and from its courier, one at a time: whoever calls MPI
 // holds `lock` (MPI_THREAD_SERIALIZED). Every wait polls nonblocking requests and lets go of the lock between polls, so that it
@@ -13,8 +15,8 @@
 #include <pthread.h>
 
 typedef struct zr_mpi_batch { // messages under way
-    MPI_Request *requests; // (2N)
-    int *peers;            // (2N) the other rank of each
+    MPI_Request *requests; // (3N)
+    int *peers;            // (3N) the other rank of each
     int count;
 } zr_mpi_batch;
 
@@ -25,6 +27,15 @@ typedef struct zr_mpi_note { // what travels beside the data; a sign of life is 
     int64_t step;
     char text[ZERO_MESSAGE_BYTES];
 } zr_mpi_note;
+
+// Which ranks run on one machine.
+typedef struct zr_mpi_machines {
+    int count, own;
+    int *ranks;  // (N) machine after machine, each in ascending order
+    int *first;  // (count + 1) of each machine in `ranks`
+    int *place;  // (N) of a rank on its machine
+    int local, locals; // place of this rank on its machine, ranks of it
+} zr_mpi_machines;
 
 typedef struct zr_mpi {
     pthread_mutex_t lock;  // of all calls into MPI, and of beats and notes
@@ -38,7 +49,13 @@ typedef struct zr_mpi {
     zr_mpi_note beat;      // that they carry
     double beat_at;        // seconds
     int64_t *steps;        // (N) last heard of
+    zr_mpi_machines machines;
 } zr_mpi;
+
+static inline const char *zr_mpi_slot_name(const zr_handle *handle)
+{
+    return handle->window->slot_names ? handle->window->slot_names[handle->slot] : NULL;
+}
 
 // mpi_wait.c
 zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_error *error);
@@ -50,10 +67,20 @@ void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted
 void zr_mpi_progress(zero_comm *comm);
 void zr_mpi_abort(zero_comm *comm, const char *message);
 
+// mpi_machine.c
+zero_status zr_mpi_machines_find(zero_comm *comm, zero_error *error); // collective; fills comm's fields of machines, too
+void zr_mpi_machines_free(zr_mpi *mpi);
+int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank);       // the rank of a machine that brings in the shard of a rank elsewhere
+int zr_mpi_neighbour(const zr_mpi *mpi, int distance);               // the rank that many places further on this machine, around
+zero_status zr_mpi_local_barrier(zero_comm *comm, const char *doing, const char *slot, zero_error *error);
+zero_status zr_mpi_share(zero_comm *comm, int64_t bytes, char **out, zero_error *error); // a region that this machine's ranks map
+
+// mpi_gather.c
+zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error);
+
 // mpi_ops.c
 zero_status zr_mpi_start(zr_handle *handle, zero_error *error);
 zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error);
-zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error);
 zero_status zr_mpi_quiesce(zr_window *window, int slot, zero_error *error);
 zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error);
 zero_status zr_mpi_barrier(zero_comm *comm, zero_error *error);

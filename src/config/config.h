@@ -54,6 +54,7 @@ typedef struct zr_config {
     double clipping;                              // largest gradient norm; 0: off
     int64_t reduce_bucket;                        // elements sealed but not yet reduced, at most
     int64_t prefetch_bucket;                      // elements gathered ahead, at most
+    int64_t kept_by;                              // ranks of a machine, which keeps what it gathers for the step; 0 or 1: it does not
     int64_t steps_per_print;                      // 0: the program's choice
     int64_t seed;                                 // of weights, dropout and data order
     zr_optimizer_spec optimizer;

@@ -71,9 +71,9 @@ const zr_key zr_keys_zero[] = {
      .help = "gather frozen weights in 8 bits"},
     {.path = Z "zero_quantized_gradients", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED,
      .allowed = "false", .reason = "quantised communication is not built yet", .help = "reduce gradients in 4 bits"},
-    {.path = Z "zero_hpz_partition_size", .type = ZR_KEY_INT, .standard = "1", .treatment = ZR_KEY_REFUSED,
-     .allowed = "0|1", .reason = "a second partition inside each machine is not built yet",
-     .help = "ranks that share a second copy of the weights"},
+    {.path = Z "zero_hpz_partition_size", .type = ZR_KEY_INT, .standard = "1", .field = offsetof(zr_config, kept_by),
+     .help = "stage 3 on several machines: the ranks of each machine, to keep a copy of all weights there, so that a step gathers over "
+             "the network once; 1: weights are gathered again where they are needed again"},
     {.path = Z "mics_shard_size", .type = ZR_KEY_INT, .standard = "-1", .least = -1, .treatment = ZR_KEY_FORBIDDEN,
      .allowed = "-1", .reason = "DeepSpeed has removed MiCS", .help = "MiCS: ranks of a partition group"},
     {.path = Z "mics_hierarchical_params_gather", .type = ZR_KEY_BOOL, .standard = "false",

@@ -28,13 +28,20 @@ void zero_memory_report(const zero_engine *engine, zero_memory *out)
     memcpy(out->held, engine->ledger.held, sizeof out->held);
 }
 
+zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after)
+{
+    zero_traffic added;
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
+        added.calls[op] = after->calls[op] - before->calls[op];
+        added.bytes[op] = after->bytes[op] - before->bytes[op];
+        added.network[op] = after->network[op] - before->network[op];
+    }
+    return added;
+}
+
 void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
 {
-    const zero_traffic *now = &engine->comm->traffic, *before = &engine->traffic_before;
-    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
-        out->calls[op] = now->calls[op] - before->calls[op];
-        out->bytes[op] = now->bytes[op] - before->bytes[op];
-    }
+    *out = zero_traffic_between(&engine->traffic_before, &engine->comm->traffic);
 }
 
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)

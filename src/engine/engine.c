@@ -22,8 +22,9 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
     engine->at = zr_alloc(count * sizeof *engine->at, error);
     engine->reducing = zr_alloc(count * sizeof *engine->reducing, error);
     engine->gathering = zr_alloc(count * sizeof *engine->gathering, error);
+    engine->gathered = zr_alloc(count * sizeof *engine->gathered, error);
     engine->squares = zr_alloc(2 * (size_t)engine->plan->tensor_count * sizeof *engine->squares, error);
-    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering || !engine->squares)
+    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering || !engine->gathered || !engine->squares)
         return ZERO_ERR_MEMORY;
     for (size_t p = 0; p < count; p++)
         engine->piece_names[p] = engine->plan->pieces[p].name;
@@ -45,7 +46,7 @@ static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
     if (plan->mapped)
         return open_window(engine, ZR_WINDOW_SHARED, plan->full_bytes, ZERO_MEM_parameters, plan->shard_bytes, &engine->params, error);
     int64_t gather = plan->gather_bytes[0] + plan->gather_bytes[1];
-    ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, gather, ZERO_MEM_communication, gather, &engine->gathers, error));
+    ZERO_TRY(open_window(engine, ZR_WINDOW_MACHINE, gather, ZERO_MEM_communication, plan->gather_share, &engine->gathers, error));
     return zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_parameters, (size_t)plan->shard_bytes, &engine->shards, error);
 }
 
@@ -230,6 +231,7 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->at);
     zr_free(engine->reducing);
     zr_free(engine->gathering);
+    zr_free(engine->gathered);
     zr_free(engine->squares);
     release_parts(engine->plan, engine->config, engine->queue);
     zr_free(engine);

@@ -50,7 +50,7 @@ struct zero_engine {
 
     zr_ledger ledger;
     zr_window params;        // replicas (stages 0 to 2), or the one copy that all ranks map (stage 3)
-    zr_window gathers;       // stage 3 where nothing is mapped: two buffers, plan->gather_bytes
+    zr_window gathers;       // stage 3 where nothing is mapped: plan->gather_bytes, shared by a machine's ranks
     zr_window grads;         // plan->grad_bytes of each rank
     zr_window wholes;        // plan->whole_bytes of each rank
     zr_arena open;           // plan->open_bytes
@@ -63,6 +63,7 @@ struct zero_engine {
     const char **piece_names; // (piece_count)
     char **at;                // (piece_count) whole piece while acquired, else NULL
     zr_handle *reducing, *gathering; // (piece_count)
+    uint64_t *gathered;       // (piece_count) version that the machine's copy holds, where it is kept
     zr_exact *squares;        // (2, tensor_count) for norms by tensor (LAMB)
 
     zr_recorder *recorder;   // NULL: nothing is recorded

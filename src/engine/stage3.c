@@ -1,8 +1,7 @@
 // Stage 3 (P_os+g+p): parameters are split too. Where ranks share a machine each piece exists once and all map it: acquiring waits
-// for the version, and nothing moves (contract 7). Elsewhere a visit's pieces are all-gathered one visit ahead into two buffers.
+// for the version, and nothing moves (contract 7). Elsewhere a visit's pieces are all-gathered one visit ahead into two buffers that the
+// ranks of a machine share, or once a step into a copy of all pieces that the machine keeps (ZeRO++'s secondary partition, hpZ).
 #include "engine/internal.h"
-
-#include <string.h>
 
 static zero_status mapped_acquire(zero_engine *engine, int visit, int visits, zero_error *error)
 {
@@ -43,6 +42,17 @@ static int64_t gather_first(const zero_engine *engine, int visit)
     return visit % 2 == 0 ? 0 : engine->plan->gather_bytes[0];
 }
 
+static zero_status start_gather(zero_engine *engine, int p, int64_t first, zero_error *error)
+{
+    const zr_piece *piece = &engine->plan->pieces[p];
+    if (engine->plan->kept && engine->gathered[p] == engine->version) {
+        zr_comm_count_mapped(engine->comm, p, piece->shard);
+        return ZERO_OK;
+    }
+    engine->gathered[p] = engine->version;
+    return zr_comm_start_gather(&engine->gathers, p, first, piece->shard, piece->dtype, zr_own_parameters(engine, p), &engine->gathering[p], error);
+}
+
 static zero_status start_gathers(zero_engine *engine, int visit, zero_error *error)
 {
     const zr_visit *wanted = &engine->plan->visits[visit];
@@ -50,12 +60,9 @@ static zero_status start_gathers(zero_engine *engine, int visit, zero_error *err
         ZERO_TRY(zr_comm_quiesce(&engine->gathers, engine->plan->visits[visit - 2].pieces[i], error));
     int64_t first = gather_first(engine, visit);
     for (int i = 0; i < wanted->piece_count; i++) {
-        int p = wanted->pieces[i];
-        const zr_piece *piece = &engine->plan->pieces[p];
-        int64_t bytes = zr_piece_shard_bytes(piece);
-        memcpy(engine->gathers.mine + first + engine->comm->rank * bytes, zr_own_parameters(engine, p), (size_t)bytes);
-        ZERO_TRY(zr_comm_start(&engine->gathers, ZERO_COMM_all_gather, p, first, piece->shard, piece->dtype, NULL, &engine->gathering[p], error));
-        first += engine->comm->size * bytes;
+        const zr_piece *piece = &engine->plan->pieces[wanted->pieces[i]];
+        ZERO_TRY(start_gather(engine, wanted->pieces[i], engine->plan->kept ? piece->full_first : first, error));
+        first += engine->comm->size * zr_piece_shard_bytes(piece);
     }
     return ZERO_OK;
 }
@@ -71,9 +78,11 @@ static zero_status gathered_acquire(zero_engine *engine, int visit, int visits, 
     int64_t first = gather_first(engine, visit);
     for (int i = 0; i < wanted->piece_count; i++) {
         int p = wanted->pieces[i];
-        ZERO_TRY(zr_comm_wait(&engine->gathering[p], error));
-        engine->at[p] = engine->gathers.mine + first;
-        first += engine->comm->size * zr_piece_shard_bytes(&engine->plan->pieces[p]);
+        const zr_piece *piece = &engine->plan->pieces[p];
+        if (engine->gathering[p].pending)
+            ZERO_TRY(zr_comm_wait(&engine->gathering[p], error));
+        engine->at[p] = engine->gathers.mine + (engine->plan->kept ? piece->full_first : first);
+        first += engine->comm->size * zr_piece_shard_bytes(piece);
     }
     if (engine->next_gather < visits && engine->plan->visits[engine->next_gather].ahead)
         ZERO_TRY(start_gathers(engine, engine->next_gather++, error));

@@ -63,8 +63,11 @@ static void append_traffic(zr_buffer *line, const zero_traffic *traffic)
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
         if (!traffic->calls[op])
             continue;
-        zr_buffer_printf(line, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld}", separator, operations[op], (long long)traffic->calls[op],
+        zr_buffer_printf(line, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld", separator, operations[op], (long long)traffic->calls[op],
                          (long long)traffic->bytes[op]);
+        if (traffic->network[op])
+            zr_buffer_printf(line, ",\"network\":%lld", (long long)traffic->network[op]);
+        zr_buffer_printf(line, "}");
         separator = ",";
     }
     zr_buffer_printf(line, "}");

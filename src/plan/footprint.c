@@ -27,7 +27,7 @@ void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
     plan->bytes[ZERO_MEM_optimizer] = settings->inference ? 0 : vectors * plan->state_elems * WORD;
     plan->bytes[ZERO_MEM_activations] = plan->activation_bytes;
     plan->bytes[ZERO_MEM_workspace] = ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
-    plan->bytes[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes + plan->gather_bytes[0] + plan->gather_bytes[1] + machine->staging_bytes;
+    plan->bytes[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes + plan->gather_share + machine->staging_bytes;
 }
 
 int64_t zr_plan_total_bytes(const zr_plan *plan)

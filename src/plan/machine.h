@@ -13,6 +13,7 @@ typedef struct zr_machine {
     int ranks;
     int threads;            // of one rank
     bool mapped;            // the ranks share memory: stage 3 gathers nothing
+    int machine_ranks;      // ranks that share what is gathered on a machine, the fewest of all machines; 0 or 1: none do
     int64_t staging_bytes;  // that the communicator keeps for shards on their way
     int64_t memory_limit;   // bytes a rank may hold, 0: unknown
     char memory_reason[128];

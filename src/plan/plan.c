@@ -29,10 +29,10 @@ static uint64_t mix(uint64_t hash, int64_t value)
 // Whatever ranks must agree on before the first message.
 static uint64_t plan_hash(const zr_plan *plan)
 {
-    uint64_t hash = mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped);
+    uint64_t hash = mix(mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped), plan->machine_ranks);
     const zr_settings *s = &plan->settings;
     const zr_precision *precision = &s->precision;
-    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->prefetch_bucket, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
+    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->prefetch_bucket, s->kept_by, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
     for (int i = 0; i < ZR_COUNT(settings); i++)
         hash = mix(hash, settings[i]);
     for (int p = 0; p < plan->piece_count; p++) {
@@ -63,6 +63,8 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, con
     plan->shape.dtype = settings->precision.parameters;
     plan->ranks = machine->ranks;
     plan->mapped = machine->mapped;
+    plan->machine_ranks = ZR_MAX(machine->machine_ranks, 1);
+    plan->kept = settings->stage == 3 && !plan->mapped && settings->kept_by > 1;
     zero_status status = zr_plan_pieces(plan, error);
     if (status == ZERO_OK)
         status = zr_plan_units(plan, error);

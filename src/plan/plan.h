@@ -86,6 +86,8 @@ typedef struct zr_plan {
     zero_shape shape;
     int ranks;
     bool mapped;
+    bool kept;              // unmapped stage 3: a machine gathers each piece once a step, into a copy of all pieces
+    int machine_ranks;      // that share what is gathered; 1 where none do
     int piece_count, unit_count, tensor_count;
     zr_piece *pieces;       // (piece_count)
     zr_unit_plan *units;    // (unit_count)
@@ -100,7 +102,8 @@ typedef struct zr_plan {
     int64_t state_elems;    // of one optimizer state vector, and of the master weights
     int visit_count, forward_visits;
     zr_visit *visits;       // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
-    int64_t gather_bytes[2]; // unmapped stage 3: visit i is gathered into buffer i%2, one visit ahead
+    int64_t gather_bytes[2]; // unmapped stage 3: visit i is gathered into buffer i%2, one visit ahead; kept: all pieces into the first
+    int64_t gather_share;    // of both, that counts as this rank's
     int64_t activation_bytes; // saved, boundaries, two boundary gradients
     int64_t boundary_first[2];   // bytes in the activations arena of the two boundary gradients
     int64_t boundary_bytes;      // of each

@@ -27,6 +27,11 @@ static void plan_gathers(zr_plan *plan)
         plan->visits[v].ahead = v > 0 && elems <= plan->settings.prefetch_bucket;
         plan->gather_bytes[v % 2] = ZR_MAX(plan->gather_bytes[v % 2], bytes);
     }
+    if (plan->kept) {
+        plan->gather_bytes[0] = plan->full_bytes;
+        plan->gather_bytes[1] = 0;
+    }
+    plan->gather_share = (plan->gather_bytes[0] + plan->gather_bytes[1] + plan->machine_ranks - 1) / plan->machine_ranks;
 }
 
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
@@ -44,21 +49,41 @@ zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
     return ZERO_OK;
 }
 
-// dtype: of what moves; nothing does where a mapped piece is acquired.
-static void message(zr_traffic_plan *traffic, const zr_plan *plan, zero_comm_op op, int piece, zero_dtype dtype, bool moves)
+// dtype: of what moves; shards: that this rank fetches.
+static void message(zr_traffic_plan *traffic, const zr_plan *plan, zero_comm_op op, int piece, zero_dtype dtype, int shards)
 {
     int64_t shard = plan->pieces[piece].shard;
     traffic->hash = zr_message_fold(traffic->hash, op, piece, shard);
     traffic->messages++;
     traffic->calls[op]++;
-    traffic->bytes[op] += moves ? (plan->ranks - 1) * shard * (int64_t)zero_dtype_bytes(dtype) : 0;
+    traffic->bytes[op] += shards * shard * (int64_t)zero_dtype_bytes(dtype);
+}
+
+static bool visited_before(const zr_plan *plan, int v, int piece)
+{
+    for (int before = 0; before < v; before++)
+        for (int i = 0; i < plan->visits[before].piece_count; i++)
+            if (plan->visits[before].pieces[i] == piece)
+                return true;
+    return false;
+}
+
+// Nothing moves where a piece is mapped, or kept since an earlier visit (of a step's first micro-batch). Ranks that share what they
+// gather divide the shards of other machines.
+static int shards_gathered(const zr_plan *plan, int v, int piece)
+{
+    if (plan->mapped || (plan->kept && visited_before(plan, v, piece)))
+        return 0;
+    if (plan->machine_ranks > 1)
+        return (plan->ranks - 1) / plan->machine_ranks;
+    return plan->ranks - 1;
 }
 
 static void gather_visit(zr_traffic_plan *traffic, const zr_plan *plan, int v)
 {
     for (int i = 0; i < plan->visits[v].piece_count; i++) {
         int piece = plan->visits[v].pieces[i];
-        message(traffic, plan, ZERO_COMM_all_gather, piece, plan->pieces[piece].dtype, !plan->mapped);
+        message(traffic, plan, ZERO_COMM_all_gather, piece, plan->pieces[piece].dtype, shards_gathered(plan, v, piece));
     }
 }
 
@@ -77,7 +102,7 @@ static void seal(zr_traffic_plan *traffic, const zr_plan *plan, int unit)
 {
     for (int p = 0; p < plan->piece_count; p++)
         if (plan->pieces[p].last_backward == unit)
-            message(traffic, plan, ZERO_COMM_reduce_scatter, p, plan->pieces[p].gradient_dtype, true);
+            message(traffic, plan, ZERO_COMM_reduce_scatter, p, plan->pieces[p].gradient_dtype, plan->ranks - 1);
 }
 
 static void micro_batch(zr_traffic_plan *traffic, const zr_plan *plan)
@@ -95,7 +120,7 @@ static void gather_trained(zr_traffic_plan *traffic, const zr_plan *plan, bool g
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         if (piece->first_backward >= 0)
-            message(traffic, plan, ZERO_COMM_all_gather, p, gradients ? piece->accumulator_dtype : piece->dtype, true);
+            message(traffic, plan, ZERO_COMM_all_gather, p, gradients ? piece->accumulator_dtype : piece->dtype, plan->ranks - 1);
     }
 }
 

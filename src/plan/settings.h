@@ -29,6 +29,7 @@ typedef struct zr_settings {
     bool decay_all;            // weight decay on every tensor, else on those of two or more dimensions
     int64_t reduce_bucket;     // elements sealed but not yet reduced, at most
     int64_t prefetch_bucket;   // elements gathered ahead, at most (stage 3 where nothing is mapped)
+    int64_t kept_by;           // ranks of a machine, which keeps what it has gathered until the weights change; 0 or 1: nothing is kept
     bool inference;            // no gradients, no optimizer, activations of one unit at a time
 } zr_settings;
 

@@ -1,6 +1,7 @@
 // The module for MPI under mpirun: the same bits as threads, and how its ranks end. This program is its own rank.
 #define _GNU_SOURCE
 #include "exercise.h"
+#include "mpirun.h"
 
 #include "base/clock.h"
 
@@ -16,16 +17,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 // clang-format on
-
-#define SKIPPED 77
-
-#if defined(__has_feature)
-#define UNDER_TSAN __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#else
-#define UNDER_TSAN 0
-#endif
 
 // ---- a rank ----
 
@@ -119,31 +110,6 @@ static int run_rank(const char *kind, const char *scenario, const char *timeout)
 
 // ---- the test ----
 
-static char *program;
-
-// What all ranks and the launcher print; bounded by timeout(1). Leaks are Open MPI's own, and not looked for.
-static int run_mpi(int ranks, const char *kind, const char *scenario, const char *timeout, char *text, size_t size)
-{
-    char command[1024];
-    snprintf(
-        command, sizeof command,
-        "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" OMP_NUM_THREADS=1 timeout -k 1 40 mpirun --allow-run-as-root --oversubscribe -n %d '%s' rank %s %s %s 2>&1 </dev/null",
-        ranks, program, kind, scenario, timeout);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t length = 0, got;
-    while ((got = fread(text + length, 1, size - 1 - length, pipe)) > 0)
-        length += got;
-    text[length] = 0;
-    return pclose(pipe);
-}
-
-static void expect(const char *text, const char *words)
-{
-    if (!strstr(text, words))
-        fail_msg("\"%s\" is not in:\n%s", words, text);
-}
-
 static zero_status digest_of_thread(zero_comm *comm, void *user, zero_error *error)
 {
     return exercise(comm, &((uint64_t *)user)[comm->rank], error);
@@ -157,10 +123,10 @@ static void the_same_bits_as_threads(void **state)
         rank_result results[8];
         uint64_t digests[8];
         run_threads(counts[i], 30, digest_of_thread, digests, results);
-        assert_int_equal(run_mpi(counts[i], "mpi", i % 2 ? "overlapped" : "exercise", "30", text, sizeof text), 0);
+        assert_int_equal(mpirun_self(counts[i], "mpi", i % 2 ? "overlapped" : "exercise", "30", text, sizeof text), 0);
         for (int r = 0; r < counts[i]; r++) {
             snprintf(want, sizeof want, "[rank %d digest %016llx as mpi]", r, (unsigned long long)digests[0]);
-            expect(text, want);
+            expect_words(text, want);
         }
     }
 }
@@ -168,24 +134,24 @@ static void the_same_bits_as_threads(void **state)
 static void auto_takes_shared_memory_on_one_machine(void **state)
 {
     char text[16384];
-    assert_int_equal(run_mpi(3, "auto", "exercise", "30", text, sizeof text), 0);
-    expect(text, "as local processes]");
+    assert_int_equal(mpirun_self(3, "auto", "exercise", "30", text, sizeof text), 0);
+    expect_words(text, "as local processes]");
 }
 
 static void a_rank_that_gives_up_ends_the_others(void **state)
 {
     char text[16384];
-    assert_int_not_equal(run_mpi(3, "mpi", "give-up", "30", text, sizeof text), 0);
-    expect(text, "[rank 1 ends with ERR_IO: disk full]");
-    expect(text, "[rank 0 ends with ERR_PEER: rank 0, barrier, step 12: rank 1 gave up at step 12: disk full]");
-    expect(text, "[rank 2 ends with ERR_PEER: rank 2, barrier, step 12: rank 1 gave up at step 12: disk full]");
+    assert_int_not_equal(mpirun_self(3, "mpi", "give-up", "30", text, sizeof text), 0);
+    expect_words(text, "[rank 1 ends with ERR_IO: disk full]");
+    expect_words(text, "[rank 0 ends with ERR_PEER: rank 0, barrier, step 12: rank 1 gave up at step 12: disk full]");
+    expect_words(text, "[rank 2 ends with ERR_PEER: rank 2, barrier, step 12: rank 1 gave up at step 12: disk full]");
 }
 
 static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
 {
     char text[16384];
-    assert_int_not_equal(run_mpi(2, "mpi", "stopped", "1", text, sizeof text), 0);
-    expect(
+    assert_int_not_equal(mpirun_self(2, "mpi", "stopped", "1", text, sizeof text), 0);
+    expect_words(
         text,
         "[rank 0 ends with ERR_TIMEOUT: rank 0, barrier, step 7: rank 1 made no progress for 1 s; it was last heard of at step 7]");
 }
@@ -193,43 +159,31 @@ static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
 static void signs_of_life_put_off_the_deadline(void **state)
 {
     char text[16384];
-    if (run_mpi(2, "mpi", "late", "1", text, sizeof text))
+    if (mpirun_self(2, "mpi", "late", "1", text, sizeof text))
         fail_msg("%s", text);
 }
 
 static void memory_that_one_rank_lacks_fails_all(void **state)
 {
     char text[16384];
-    assert_int_not_equal(run_mpi(2, "mpi", "too-much", "30", text, sizeof text), 0);
-    expect(text, "[rank 1 ends with ERR_MEMORY: rank 1: reserving");
-    expect(text, "[rank 0 ends with ERR_MEMORY: rank 1 could not reserve");
+    assert_int_not_equal(mpirun_self(2, "mpi", "too-much", "30", text, sizeof text), 0);
+    expect_words(text, "[rank 1 ends with ERR_MEMORY: rank 1: reserving");
+    expect_words(text, "[rank 0 ends with ERR_MEMORY: rank 1 could not reserve");
 }
 
 static void different_operations_are_told(void **state)
 {
     char text[16384];
-    assert_int_not_equal(run_mpi(2, "mpi", "different", "30", text, sizeof text), 0);
-    expect(text, "runs another operation or another size");
-}
-
-// Open MPI and Hydra both answer; without a module or mpirun there is nothing to test.
-static const char *find_reason_to_skip(void)
-{
-    if (system("mpirun --version >/dev/null 2>&1"))
-        return "there is no mpirun";
-    if (system("mpirun --version 2>&1 | grep -q 'Open MPI'"))
-        return "mpirun is not Open MPI's, whose options these tests use";
-    if (UNDER_TSAN)
-        return "ThreadSanitizer finds fault with the locks of Open MPI itself";
-    return HAVE_MPI ? NULL : "this build has no module for MPI";
+    assert_int_not_equal(mpirun_self(2, "mpi", "different", "30", text, sizeof text), 0);
+    expect_words(text, "runs another operation or another size");
 }
 
 int main(int count, char **arguments)
 {
     if (count == 5 && !strcmp(arguments[1], "rank"))
         return run_rank(arguments[2], arguments[3], arguments[4]);
-    program = arguments[0];
-    const char *reason = find_reason_to_skip();
+    mpirun_program = arguments[0];
+    const char *reason = mpirun_reason_to_skip();
     if (reason) {
         fprintf(stderr, "SKIPPED: the communicator of MPI is not tested: %s\n", reason);
         return SKIPPED;

@@ -1,0 +1,104 @@
+// The hierarchical all-gather: a shard crosses the network once for each machine, brought in by one of its ranks.
+//
+//   between machines   the shard of rank r goes to one rank of every other machine (zr_mpi_fetcher), in turn over r
+//   inside a machine   a machine window lies in memory that its ranks share, so that one copy is enough: they wait for each other
+//                      before it is overwritten and after it is complete; elsewhere ranks hand each other what they have
+//
+// The bits are those of any all-gather: nothing is computed.
+#include "comm/mpi_rank.h"
+
+#include <string.h>
+
+#define PART_BYTES (64 << 20) // of each shard on their way at one time
+
+typedef struct gathering {
+    zero_comm *comm;
+    zr_mpi *mpi;
+    char *region;   // shard r at r * shard
+    int64_t shard;  // bytes
+    int64_t first, bytes; // the part of every shard that is on its way
+    const char *slot;
+} gathering;
+
+static zero_status take(const gathering *g, int shard_of, int from, zero_error *error)
+{
+    return zr_mpi_irecv(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first, g->bytes, from, error);
+}
+
+static zero_status give(const gathering *g, int shard_of, int to, zero_error *error)
+{
+    return zr_mpi_isend(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first, g->bytes, to, error);
+}
+
+// Own shards to a rank of every other machine; from there, the shards that this rank brings in.
+static zero_status exchange_between(const gathering *g, zero_error *error)
+{
+    const zr_mpi_machines *machines = &g->mpi->machines;
+    int self = g->comm->rank;
+    for (int i = 1; i < machines->count; i++) {
+        int from = (machines->own - i + machines->count) % machines->count, to = (machines->own + i) % machines->count;
+        for (int j = machines->first[from]; j < machines->first[from + 1]; j++)
+            if (zr_mpi_fetcher(g->mpi, machines->own, machines->ranks[j]) == self)
+                ZERO_TRY(take(g, machines->ranks[j], machines->ranks[j], error));
+        ZERO_TRY(give(g, self, zr_mpi_fetcher(g->mpi, to, self), error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status exchange_own(const gathering *g, zero_error *error)
+{
+    for (int i = 1; i < g->mpi->machines.locals; i++) {
+        int from = zr_mpi_neighbour(g->mpi, -i), to = zr_mpi_neighbour(g->mpi, i);
+        ZERO_TRY(take(g, from, from, error));
+        ZERO_TRY(give(g, g->comm->rank, to, error));
+    }
+    return ZERO_OK;
+}
+
+// What came from other machines, in ascending order of ranks.
+static zero_status hand_on(const gathering *g, zero_error *error)
+{
+    const zr_mpi_machines *machines = &g->mpi->machines;
+    for (int j = 0; j < g->comm->size; j++) {
+        int rank = machines->ranks[j];
+        if (j >= machines->first[machines->own] && j < machines->first[machines->own + 1])
+            continue;
+        int fetcher = zr_mpi_fetcher(g->mpi, machines->own, rank);
+        if (fetcher != g->comm->rank)
+            ZERO_TRY(take(g, rank, fetcher, error));
+        for (int i = 1; fetcher == g->comm->rank && i < machines->locals; i++)
+            ZERO_TRY(give(g, rank, zr_mpi_neighbour(g->mpi, i), error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status exchange_part(const gathering *g, bool shared, zero_error *error)
+{
+    zr_mpi_batch *batch = &g->mpi->batch[0];
+    ZERO_TRY(exchange_between(g, error));
+    if (!shared)
+        ZERO_TRY(exchange_own(g, error));
+    ZERO_TRY(zr_mpi_await(g->comm, batch, "all_gather", g->slot, error));
+    if (shared || g->mpi->machines.count == 1)
+        return ZERO_OK;
+    ZERO_TRY(hand_on(g, error));
+    return zr_mpi_await(g->comm, batch, "all_gather", g->slot, error);
+}
+
+zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error)
+{
+    const zr_window *window = handle->window;
+    zero_comm *comm = window->comm;
+    bool shared = window->kind == ZR_WINDOW_MACHINE && comm->machine_ranks > 1;
+    gathering g = {.comm = comm, .mpi = comm->impl, .region = window->mine + handle->offset, .slot = zr_mpi_slot_name(handle),
+                   .shard = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype)};
+    if (shared)
+        ZERO_TRY(zr_mpi_local_barrier(comm, "all_gather", g.slot, error));
+    if (handle->own)
+        memcpy(g.region + comm->rank * g.shard, handle->own, (size_t)g.shard);
+    for (g.first = 0; g.first < g.shard; g.first += PART_BYTES) {
+        g.bytes = ZR_MIN(PART_BYTES, g.shard - g.first);
+        ZERO_TRY(exchange_part(&g, shared, error));
+    }
+    return shared ? zr_mpi_local_barrier(comm, "all_gather", g.slot, error) : ZERO_OK;
+}

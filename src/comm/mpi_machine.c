@@ -1,0 +1,244 @@
+// Machines under MPI: which ranks share one, and memory that they map together.
+//
+// A machine is a host name on one boot of one kernel, seen from one PID namespace; that its ranks can really map each other's memory
+// is tried once. The memory is a memfd of the machine's first rank, opened by the others through /proc: nothing is left behind.
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "base/random.h"
+#include "comm/mpi_rank.h"
+#include "comm/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PROBE_BYTES 4096
+
+typedef struct offer { // of the machine's first rank to the others
+    int64_t process, descriptor; // -1: none could be made
+    uint64_t token;              // the first word of the memory
+} offer;
+
+// In columns: machines of one size share the work evenly, however ranks are dealt to them.
+int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank)
+{
+    const zr_mpi_machines *machines = &mpi->machines;
+    int first = machines->first[machine], ranks = machines->first[machine + 1] - first;
+    return machines->ranks[first + machines->place[rank] % ranks];
+}
+
+int zr_mpi_neighbour(const zr_mpi *mpi, int distance)
+{
+    const zr_mpi_machines *machines = &mpi->machines;
+    int place = (machines->local + distance + machines->locals) % machines->locals;
+    return machines->ranks[machines->first[machines->own] + place];
+}
+
+// Dissemination: after round k each rank has heard, directly or not, of 2^(k+1) - 1 others.
+zero_status zr_mpi_local_barrier(zero_comm *comm, const char *doing, const char *slot, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    for (int distance = 1; distance < mpi->machines.locals; distance *= 2) {
+        ZERO_TRY(zr_mpi_irecv(comm, &mpi->batch[0], NULL, 0, zr_mpi_neighbour(mpi, -distance), error));
+        ZERO_TRY(zr_mpi_isend(comm, &mpi->batch[0], NULL, 0, zr_mpi_neighbour(mpi, distance), error));
+        ZERO_TRY(zr_mpi_await(comm, &mpi->batch[0], doing, slot, error));
+    }
+    return ZERO_OK;
+}
+
+static uint64_t own_machine(void)
+{
+    struct { char host[256], processes[64], boot[ZR_BOOT_ID]; } name = {0};
+    if (readlink("/proc/self/ns/pid", name.processes, sizeof name.processes - 1) < 0)
+        name.processes[0] = 0;
+    gethostname(name.host, sizeof name.host - 1);
+    zr_boot_id(name.boot);
+    return zr_hash_bytes(&name, sizeof name, 0);
+}
+
+// names[r] of every rank, by an exchange of small sums.
+static zero_status exchange_names(zero_comm *comm, int64_t *names, zero_error *error)
+{
+    for (int r = 0; r < comm->size; r++)
+        names[r] = r == comm->rank ? (int64_t)(own_machine() >> 1) : 0;
+    return zr_mpi_all_reduce_small(comm, names, comm->size, ZERO_I64, ZR_SUM, error);
+}
+
+static void list_machines(const zero_comm *comm, const int64_t *names, zr_mpi_machines *out)
+{
+    int listed = 0;
+    for (int r = 0; r < comm->size; r++) {
+        bool seen = false;
+        for (int before = 0; before < r; before++)
+            seen = seen || names[before] == names[r];
+        if (seen)
+            continue;
+        int machine = out->count++;
+        out->first[machine] = listed;
+        for (int s = r; s < comm->size; s++) {
+            if (names[s] != names[r])
+                continue;
+            out->place[s] = listed - out->first[machine];
+            if (s == comm->rank)
+                out->own = machine;
+            out->ranks[listed++] = s;
+        }
+    }
+    out->first[out->count] = listed;
+    out->local = out->place[comm->rank];
+    out->locals = out->first[out->own + 1] - out->first[out->own];
+}
+
+static void fill_comm(zero_comm *comm, const zr_mpi *mpi)
+{
+    const zr_mpi_machines *machines = &mpi->machines;
+    comm->machine_ranks = comm->size;
+    for (int m = 0; m < machines->count; m++)
+        comm->machine_ranks = ZR_MIN(comm->machine_ranks, machines->first[m + 1] - machines->first[m]);
+    comm->strangers = comm->size - machines->locals;
+    for (int j = 0; j < comm->size; j++)
+        if ((j < machines->first[machines->own] || j >= machines->first[machines->own + 1]) &&
+            zr_mpi_fetcher(mpi, machines->own, machines->ranks[j]) == comm->rank)
+            comm->fetches++;
+}
+
+static int make_memory(int64_t bytes, zero_error *error)
+{
+    if (zr_region_check(bytes, error) != ZERO_OK)
+        return -1;
+    int fd = memfd_create("zero-machine", MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
+        return fd;
+    zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "creating %lld bytes that the ranks of this machine share (memfd_create)", (long long)bytes);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static zero_status map_memory(int fd, int64_t bytes, char **out, zero_error *error)
+{
+    void *base = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED)
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes that the ranks of this machine share", (long long)bytes);
+    *out = base;
+    return ZERO_OK;
+}
+
+// First rank of the machine: the memory, and word of it to the others.
+static zero_status offer_memory(zero_comm *comm, int64_t bytes, int *fd, char **out, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    *fd = make_memory(bytes, error);
+    zero_status status = *fd < 0 ? ZERO_ERR_MEMORY : map_memory(*fd, bytes, out, error);
+    offer offer = {.process = getpid(), .descriptor = status == ZERO_OK ? *fd : -1};
+    if (status == ZERO_OK) {
+        offer.token = zr_hash_bytes(&offer, sizeof offer, own_machine());
+        memcpy(*out, &offer.token, sizeof offer.token);
+    }
+    for (int i = 1; i < mpi->machines.locals; i++)
+        ZERO_TRY(zr_mpi_send(comm, &offer, sizeof offer, zr_mpi_neighbour(mpi, i), error));
+    return status;
+}
+
+static zero_status open_offer(const offer *offer, int64_t bytes, char **out, zero_error *error)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)offer->process, (long long)offer->descriptor);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "opening %s, the memory that the ranks of this machine share", path);
+    zero_status status = map_memory(fd, bytes, out, error);
+    close(fd);
+    uint64_t found = 0;
+    if (status == ZERO_OK)
+        memcpy(&found, *out, sizeof found);
+    if (status != ZERO_OK || found == offer->token)
+        return status;
+    munmap(*out, (size_t)bytes);
+    *out = NULL;
+    return zr_fail(error, ZERO_ERR_MEMORY, "%s is not the memory that this machine's first rank shares", path);
+}
+
+static zero_status accept_memory(zero_comm *comm, int64_t bytes, char **out, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    offer offer;
+    ZERO_TRY(zr_mpi_recv(comm, &offer, sizeof offer, zr_mpi_neighbour(mpi, -mpi->machines.local), error));
+    if (offer.descriptor < 0)
+        return zr_fail(error, ZERO_ERR_MEMORY, "this machine's first rank could not share %lld bytes", (long long)bytes);
+    return open_offer(&offer, bytes, out, error);
+}
+
+// Each rank brings its part of the pages, so that they lie near the ranks' cores in turn.
+static zero_status populate_part(const zr_mpi *mpi, char *base, int64_t bytes, zero_error *error)
+{
+    int64_t part = ZR_ROUND_UP(bytes / mpi->machines.locals + 1, (int64_t)4096), first = ZR_MIN(part * mpi->machines.local, bytes);
+    return zr_region_touch(base + first, ZR_MIN(part, bytes - first), error);
+}
+
+zero_status zr_mpi_share(zero_comm *comm, int64_t bytes, char **out, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    int fd = -1;
+    *out = NULL;
+    if (bytes == 0)
+        return ZERO_OK;
+    zero_status status = mpi->machines.local == 0 ? offer_memory(comm, bytes, &fd, out, error) : accept_memory(comm, bytes, out, error);
+    if (status == ZERO_OK)
+        status = populate_part(mpi, *out, bytes, error);
+    zero_error late;
+    zero_status met = zr_mpi_local_barrier(comm, "sharing memory", NULL, status == ZERO_OK ? error : &late); // all have opened it
+    if (fd >= 0)
+        close(fd);
+    status = status == ZERO_OK ? met : status;
+    if (status != ZERO_OK && *out) {
+        munmap(*out, (size_t)bytes);
+        *out = NULL;
+    }
+    return status;
+}
+
+// Containers may hide processes of one host from each other: then nothing is shared, on no machine.
+static zero_status try_sharing(zero_comm *comm, zero_error *error)
+{
+    zero_error own;
+    char *probe = NULL;
+    int64_t works = zr_mpi_share(comm, PROBE_BYTES, &probe, &own) == ZERO_OK;
+    if (probe)
+        munmap(probe, PROBE_BYTES);
+    ZERO_TRY(zr_mpi_all_reduce_small(comm, &works, 1, ZERO_I64, ZR_MIN, error));
+    if (!works)
+        comm->machine_ranks = 1;
+    return ZERO_OK;
+}
+
+zero_status zr_mpi_machines_find(zero_comm *comm, zero_error *error)
+{
+    zr_mpi *mpi = comm->impl;
+    int64_t *names = zr_alloc(sizeof *names * (size_t)comm->size, error);
+    mpi->machines.ranks = zr_alloc(sizeof *mpi->machines.ranks * (size_t)comm->size, error);
+    mpi->machines.first = zr_alloc(sizeof *mpi->machines.first * ((size_t)comm->size + 1), error);
+    mpi->machines.place = zr_alloc(sizeof *mpi->machines.place * (size_t)comm->size, error);
+    zero_status status = names && mpi->machines.ranks && mpi->machines.first && mpi->machines.place ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = exchange_names(comm, names, error);
+    if (status == ZERO_OK) {
+        list_machines(comm, names, &mpi->machines);
+        fill_comm(comm, mpi);
+        if (comm->machine_ranks > 1)
+            status = try_sharing(comm, error);
+    }
+    zr_free(names);
+    return status;
+}
+
+void zr_mpi_machines_free(zr_mpi *mpi)
+{
+    zr_free(mpi->machines.ranks);
+    zr_free(mpi->machines.first);
+    zr_free(mpi->machines.place);
+}

@@ -1,0 +1,56 @@
+#define _GNU_SOURCE
+#include "mpirun.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// clang-format off
+#include <stdarg.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+
+#if defined(__has_feature)
+#define UNDER_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#else
+#define UNDER_TSAN 0
+#endif
+
+char *mpirun_program;
+
+// Bounded by timeout(1). Leaks are Open MPI's own, and not looked for.
+int mpirun_self(int ranks, const char *kind, const char *scenario, const char *timeout, char *text, size_t size)
+{
+    char command[1024];
+    snprintf(
+        command, sizeof command,
+        "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" OMP_NUM_THREADS=1 timeout -k 1 40 mpirun --allow-run-as-root --oversubscribe -n %d '%s' rank %s %s %s 2>&1 </dev/null",
+        ranks, mpirun_program, kind, scenario, timeout);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t length = 0, got;
+    while ((got = fread(text + length, 1, size - 1 - length, pipe)) > 0)
+        length += got;
+    text[length] = 0;
+    return pclose(pipe);
+}
+
+void expect_words(const char *text, const char *words)
+{
+    if (!strstr(text, words))
+        fail_msg("\"%s\" is not in:\n%s", words, text);
+}
+
+const char *mpirun_reason_to_skip(void)
+{
+    if (system("mpirun --version >/dev/null 2>&1"))
+        return "there is no mpirun";
+    if (system("mpirun --version 2>&1 | grep -q 'Open MPI'"))
+        return "mpirun is not Open MPI's, whose options these tests use";
+    if (UNDER_TSAN)
+        return "ThreadSanitizer finds fault with the locks of Open MPI itself";
+    return HAVE_MPI ? NULL : "this build has no module for MPI";
+}
