@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Two machines in one: each a network and a UTS namespace of its own, a veth between them, mpirun across. The same weights as on one
+# machine, and fewer bytes on the wire where a machine's ranks share what they gather; fewer still where it is kept for the step.
+. "$(dirname "$0")/lib.sh"
+skip() { echo "SKIPPED: two machines are not simulated: $*"; exit 77; }
+mpirun --version 2>/dev/null | grep -q "Open MPI" || skip "there is no Open MPI"
+"$ZERO" doctor | grep -q "^MPI *module found" || skip "this build has no module for MPI"
+[ "$(id -u)" -eq 0 ] || skip "namespaces need root"
+command -v ip >/dev/null || skip "there is no ip(8)"
+space=zero-$$
+clean() { cd /; for side in a b; do ip netns delete $space-$side 2>/dev/null; done; rm -rf "$WORK"; }
+trap clean EXIT
+ip netns add $space-a 2>err.txt && ip netns add $space-b 2>>err.txt || skip "$(cat err.txt)"
+ip link add wire netns $space-a type veth peer name wire netns $space-b 2>err.txt || skip "$(cat err.txt)"
+for side in a:1 b:2; do
+    ip -n $space-${side%:*} address add 10.77.0.${side#*:}/24 dev wire
+    ip -n $space-${side%:*} link set wire up
+    ip -n $space-${side%:*} link set lo up
+done
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # Open MPI leaks at its end
+
+# How mpirun reaches a machine: HOST COMMAND... . Its words go through a shell, as ssh's do.
+cat >agent <<AGENT
+#!/bin/sh
+host=\$1; shift
+case \$host in 10.77.0.1) side=a ;; *) side=b ;; esac
+exec ip netns exec $space-\$side unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$1"' host-\$side "\$*"
+AGENT
+# Every rank on a machine of its own, as far as anybody can tell.
+cat >apart.sh <<'APART'
+#!/bin/sh
+exec unshare --uts sh -c 'hostname "host-of-rank-$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"' "$@"
+APART
+chmod +x agent apart.sh
+echo '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}}' >kept.json
+echo '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}' >wrong.json
+
+wire_bytes() { ip -n $space-a -s -j link show wire | python3 -c 'import json, sys; s = json.load(sys.stdin)[0]["stats64"]; print(s["rx"]["bytes"] + s["tx"]["bytes"])'; }
+
+# across NAME OPTION... [-- WRAPPER]: four ranks on two machines; prints the bytes that crossed the wire.
+across()
+{
+    local name=$1 before wrapper=
+    shift
+    [ "$1" = apart ] && { wrapper=$WORK/apart.sh; shift; }
+    before=$(wire_bytes)
+    expect 0 ip netns exec $space-a unshare --uts sh -c 'hostname host-a; exec "$@"' sh \
+        mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent "$WORK/agent" --mca btl self,vader,tcp --mca btl_tcp_if_include wire \
+        --mca oob_tcp_if_include wire -n 4 --host 10.77.0.1:2,10.77.0.2:2 $wrapper \
+        "$ZERO" train "${common[@]}" --comm mpi --out "$WORK/$name" "$@"
+    echo $(($(wire_bytes) - before)) >"$name.wire"
+}
+
+common=(--new gpt2:layers=4,heads=4,width=128,context=32 --data "$TEXT" --threads 1 --quiet --val none --steps 6 --micro-batch 1 --accumulation 1)
+expect 0 "$ZERO" train "${common[@]}" --stage 3 --ranks 4 --out one
+across apart apart --stage 3
+across shared --stage 3
+across kept --config "$WORK/kept.json"
+for run in apart shared kept; do
+    [ "$(fingerprint $run)" = "$(fingerprint one)" ] || fail "$run differs from one machine"
+    echo "$run: $(cat $run.wire) bytes on the wire"
+done
+# a step's shards in each direction: 4 of gradients, and 8 of weights apart, 4 shared, 2 kept
+python3 - "$(cat apart.wire)" "$(cat shared.wire)" "$(cat kept.wire)" <<'PY' || fail "the wire carried too much"
+import sys
+apart, shared, kept = map(float, sys.argv[1:])
+print(f"shared / apart {shared / apart:.2f} (8/12), kept / apart {kept / apart:.2f} (6/12)")
+sys.exit(not (shared < 0.75 * apart and kept < 0.58 * apart))
+PY
+got=0
+mpirun --allow-run-as-root --oversubscribe -n 2 "$ZERO" train "${common[@]}" --comm mpi --config wrong.json --out wrong >out.txt 2>err.txt || got=$?
+[ $got -ne 0 ] && grep -q 'zero_hpz_partition_size is 4, but 2 ranks share the memory of a machine here: it has to be 2, or 1' err.txt || fail "a wrong zero_hpz_partition_size: $(cat err.txt)"
+echo "fewer bytes, the same weights"
