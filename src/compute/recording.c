@@ -71,12 +71,12 @@ static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const vo
     leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * 2 * (size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *mean, const float *rstd, void *dx,
-                          bool add_dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *mean, const float *rstd, const void *past,
+                          void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
 {
-    int64_t streams = add_dx ? 3 : 2;
+    int64_t streams = past ? 3 : 2;
     entry entry = enter(queue);
-    queue->backend->rows->norm_backward(queue, norm, dy, x, gamma, mean, rstd, dx, add_dx, dgamma, dbeta, add_parameters, scratch);
+    queue->backend->rows->norm_backward(queue, norm, dy, x, gamma, mean, rstd, past, dx, dgamma, dbeta, add_parameters, scratch);
     leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 

@@ -162,13 +162,10 @@ static zero_status block_backward(zero_context *context, const zero_tensors *in,
     const zr_block_work *work = &block.work;
 
     ZERO_TRY(zr_mlp_backward(&block, d));
-    zr_layer_norm_backward(context, &block.ln2, work->narrow, saved->middle, saved->ln2_mean, saved->ln2_rstd, d, true,
+    zr_layer_norm_backward(context, &block.ln2, work->narrow, saved->middle, saved->ln2_mean, saved->ln2_rstd, d, d,
                            work->scratch);
     ZERO_TRY(zr_attention_layer_backward(&block, x, d));
-    if (dx != d)
-        context->queue->backend->elements->copy(context->queue, (int64_t)zr_tensor_bytes(&d_out->at[0]), d, dx);
-    zr_layer_norm_backward(context, &block.ln1, work->narrow, x, saved->ln1_mean, saved->ln1_rstd, dx, true,
-                           work->scratch);
+    zr_layer_norm_backward(context, &block.ln1, work->narrow, x, saved->ln1_mean, saved->ln1_rstd, d, dx, work->scratch);
     return ZERO_OK;
 }
 

@@ -31,8 +31,8 @@ void zr_layer_norm_forward(zero_context *context, const zr_layer_norm *layer, co
 // sum = x + branch and y = its norm; sum may be x.
 void zr_layer_norm_residual_forward(zero_context *context, const zr_layer_norm *layer, const void *x, const void *branch,
                                     void *sum, void *y, float *mean, float *rstd);
-// dx = [dx +] gradient of the norm's input
+// dx = [past +] gradient of the norm's input; past may be dx or NULL
 void zr_layer_norm_backward(zero_context *context, const zr_layer_norm *layer, const void *dy, const void *x,
-                            const float *mean, const float *rstd, void *dx, bool add, void *scratch);
+                            const float *mean, const float *rstd, const void *past, void *dx, void *scratch);
 
 #endif

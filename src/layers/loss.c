@@ -181,7 +181,7 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
         ZERO_TRY(chunk_backward(&h, first, rows, d_wte, add || first));
     }
     loss_report(&h);
-    zr_layer_norm_backward(context, &h.norm, h.normed, x, h.mean, h.rstd, d_in->at[0].data, false, h.scratch);
+    zr_layer_norm_backward(context, &h.norm, h.normed, x, h.mean, h.rstd, NULL, d_in->at[0].data, h.scratch);
     return ZERO_OK;
 }
 

@@ -20,7 +20,7 @@ void zr_layer_norm_residual_forward(zero_context *context, const zr_layer_norm *
 }
 
 void zr_layer_norm_backward(zero_context *context, const zr_layer_norm *layer, const void *dy, const void *x,
-                            const float *mean, const float *rstd, void *dx, bool add, void *scratch)
+                            const float *mean, const float *rstd, const void *past, void *dx, void *scratch)
 {
     zr_queue *queue = context->queue;
     int add_gamma = 0, add_beta = 0;
@@ -28,6 +28,6 @@ void zr_layer_norm_backward(zero_context *context, const zr_layer_norm *layer, c
     float *d_gamma = zero_gradient(context, layer->piece, layer->weight, &add_gamma);
     float *d_beta = zero_gradient(context, layer->piece, layer->bias, &add_beta);
     assert(!add_gamma == !add_beta); // both lie in one piece
-    queue->backend->rows->norm_backward(queue, &layer->norm, dy, x, gamma, mean, rstd, dx, add, d_gamma, d_beta,
+    queue->backend->rows->norm_backward(queue, &layer->norm, dy, x, gamma, mean, rstd, past, dx, d_gamma, d_beta,
                                         add_gamma, scratch);
 }

@@ -37,7 +37,8 @@ typedef struct norm_result {
     float *mean, *rstd, *dgamma, *dbeta;
 } norm_result;
 
-static norm_result norm_run(zr_queue *queue, const norm_case *c, bool add)
+// add: to parameters, and to what arrives past the norm, which lies in dx where `in_place`.
+static norm_result norm_run(zr_queue *queue, const norm_case *c, bool add, bool in_place)
 {
     const zr_row_ops *ops = queue->backend->rows;
     int64_t rows = c->norm.rows, width = c->norm.width, n = rows * width;
@@ -49,14 +50,15 @@ static norm_result norm_run(zr_queue *queue, const norm_case *c, bool add)
                      .dgamma = floats_new(width),
                      .dbeta = floats_new(width)};
     if (add) {
-        memcpy(r.dx, c->dx, (size_t)n * zero_dtype_bytes(c->norm.stream));
+        if (in_place)
+            memcpy(r.dx, c->dx, (size_t)n * zero_dtype_bytes(c->norm.stream));
         zr_random_uniform(7, 0, width, 2, r.dgamma);
         zr_random_uniform(8, 0, width, 2, r.dbeta);
     }
     float *scratch = floats_new((int64_t)ops->norm_scratch(queue, &c->norm) / 4);
     ops->residual_norm_forward(queue, &c->norm, c->x, c->branch, r.sum, c->gamma, c->beta, r.y, r.mean, r.rstd);
-    ops->norm_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.mean, r.rstd, r.dx, add, r.dgamma, r.dbeta, add,
-                       scratch);
+    ops->norm_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.mean, r.rstd, !add ? NULL : in_place ? r.dx : c->dx, r.dx,
+                       r.dgamma, r.dbeta, add, scratch);
     floats_free(scratch);
     return r;
 }
@@ -94,7 +96,7 @@ static void norm_same_bits(const norm_result *a, const norm_result *b, const zr_
 
 static void norm_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, const norm_case *c, bool add)
 {
-    norm_result got = norm_run(queue, c, add), want = norm_run(ref, c, add), one = norm_run(single, c, add);
+    norm_result got = norm_run(queue, c, add, true), want = norm_run(ref, c, add, false), one = norm_run(single, c, add, false);
     norm_check(&got, &want, &c->norm, c->norm.width < 4 ? 1e-5 : 1e-6);
     norm_same_bits(&got, &one, &c->norm);
     norm_result_free(&got);
@@ -142,7 +144,7 @@ static void norm_variants(zr_queue *queue, zr_queue *single, zr_queue *ref, zero
     enum { ROWS = 300, WIDTH = 41, N = ROWS * WIDTH };
     const zr_row_ops *ops = queue->backend->rows;
     norm_case c = norm_new(stream, dtype, ROWS, WIDTH, 1);
-    norm_result r = norm_run(queue, &c, false);
+    norm_result r = norm_run(queue, &c, false, true);
     void *y = array_new(dtype, N);
     ops->norm_forward(queue, &c.norm, r.sum, c.gamma, c.beta, y, NULL, NULL);
     check_same_array("without residual", dtype, y, r.y, N);
@@ -176,7 +178,7 @@ static void norm_far_from_zero(zr_queue *queue, zr_queue *single, zr_queue *ref)
     norm_case c = norm_new(ZERO_F32, ZERO_F32, 3000, 40, 1);
     for (int64_t i = 0; i < 3000 * 40; i++)
         ((float *)c.x)[i] += 1000;
-    norm_result got = norm_run(queue, &c, false), one = norm_run(single, &c, false), want = norm_run(ref, &c, false);
+    norm_result got = norm_run(queue, &c, false, true), one = norm_run(single, &c, false, true), want = norm_run(ref, &c, false, true);
     norm_same_bits(&got, &one, &c.norm);
     check_close("y far from zero", got.y, want.y, 3000 * 40, 0, 3e-4); // the mean itself is rounded to 6e-5
     norm_result_free(&got);
@@ -205,7 +207,7 @@ static void norm_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref, zero
     array_free(c.branch);
     c.x = array_of(stream, x, 80);
     c.branch = array_of(dtype, branch, 80);
-    norm_result got = norm_run(queue, &c, false), want = norm_run(ref, &c, false);
+    norm_result got = norm_run(queue, &c, false, true), want = norm_run(ref, &c, false, true);
     check_close_as("y", dtype, got.y, want.y, 80, 2e-6, 1e-5);
     check_close_as("dx", stream, got.dx, want.dx, 80, 1e-5, 1e-4 * want.rstd[1]);
     float *y = array_floats(dtype, got.y, 80), *dx = array_floats(stream, got.dx, 80);
@@ -265,7 +267,7 @@ static void ref_norm_is_right(void **state)
 {
     zr_queue *ref = check_queue("ref", NULL, 1);
     norm_case c = norm_new(ZERO_F32, ZERO_F32, 4, 9, 1);
-    norm_result r = norm_run(ref, &c, false), added = norm_run(ref, &c, true);
+    norm_result r = norm_run(ref, &c, false, true), added = norm_run(ref, &c, true, true);
     norm_function f = {.norm = &c.norm, .x = r.sum, .gamma = c.gamma, .beta = c.beta, .dy = c.dy, .y = floats_new(36)};
     float *before = floats_random(9, 7, 2), *got_dx = r.dx, *added_dx = added.dx;
     norm_plainly(&f);
@@ -297,7 +299,7 @@ static void ref_norm_is_right(void **state)
 static void norm_stored(zr_queue *ref, zero_dtype stream, zero_dtype dtype, bool add)
 {
     norm_case c = norm_new(stream, dtype, 5, 33, 2), wide = c;
-    norm_result r = norm_run(ref, &c, add);
+    norm_result r = norm_run(ref, &c, add, true);
     float *x = array_floats(stream, c.x, 165), *branch = array_floats(dtype, c.branch, 165);
     for (int64_t i = 0; i < 165; i++)
         x[i] += branch[i];
@@ -309,7 +311,7 @@ static void norm_stored(zr_queue *ref, zero_dtype stream, zero_dtype dtype, bool
     wide.beta = array_floats(dtype, c.beta, 33);
     wide.dy = array_floats(dtype, c.dy, 165);
     wide.dx = array_floats(stream, c.dx, 165);
-    norm_result want = norm_run(ref, &wide, add);
+    norm_result want = norm_run(ref, &wide, add, true);
     check_stored("y", dtype, r.y, want.y, 165);
     check_stored("dx", stream, r.dx, want.dx, 165);
     float *both[] = {r.mean, want.mean, r.rstd, want.rstd, r.dgamma, want.dgamma, r.dbeta, want.dbeta};

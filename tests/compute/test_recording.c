@@ -63,7 +63,7 @@ static void residual_norm_forward(zr_queue *queue, operands *o)
 
 static void norm_backward(zr_queue *queue, operands *o)
 {
-    queue->backend->rows->norm_backward(queue, &norm, o->a, o->b, o->c, o->c + 64, o->c + 128, o->d, true, o->e, o->e + 64, false, o->scratch);
+    queue->backend->rows->norm_backward(queue, &norm, o->a, o->b, o->c, o->c + 64, o->c + 128, o->d, o->d, o->e, o->e + 64, false, o->scratch);
 }
 
 static void loss(zr_queue *queue, operands *o)

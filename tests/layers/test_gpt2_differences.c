@@ -120,7 +120,7 @@ static void check_norm(const zr_backend *backend)
                              .weight = ZR_LN2_W,
                              .bias = ZR_LN2_B};
     zr_layer_norm_forward(&c.context, &c.norm, c.x.at, c.y.at, statistics[0].at, statistics[1].at);
-    zr_layer_norm_backward(&c.context, &c.norm, c.d.at, c.x.at, statistics[0].at, statistics[1].at, c.dx.at, false,
+    zr_layer_norm_backward(&c.context, &c.norm, c.d.at, c.x.at, statistics[0].at, statistics[1].at, NULL, c.dx.at,
                            net.workspace.data);
     harness_check_gradient("norm: x", norm_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
     check_tensors(&net, names, 2, norm_value, &c);

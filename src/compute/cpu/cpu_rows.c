@@ -11,10 +11,10 @@
 
 typedef struct norm_job {
     const zr_norm *norm;
-    const void *x, *branch, *gamma, *beta, *dy; // branch: NULL where nothing is added
+    const void *x, *branch, *gamma, *beta, *dy, *past; // branch, past: NULL where nothing is added
     void *sum, *y, *dx;
     float *mean, *rstd;
-    bool add_dx, add_parameters;
+    bool add_parameters;
     int64_t block_rows, blocks;
     float *partial, *dgamma, *dbeta;
 } norm_job;
@@ -153,8 +153,8 @@ INLINE void norm_backward_row(zero_dtype stream, zero_dtype type, const norm_job
         vf dx = (g - mean_sum - normal * mean_dot) * rstd;
         vf_put(scale + j, left, vf_get(scale + j, left) + dy * normal);
         vf_put(shift + j, left, vf_get(shift + j, left) + dy);
-        if (job->add_dx)
-            dx += vf_get_as(stream, job->dx, at + j, left);
+        if (job->past)
+            dx += vf_get_as(stream, job->past, at + j, left);
         vf_put_as(stream, job->dx, at + j, left, dx);
     }
 }
@@ -192,8 +192,8 @@ static void norm_collect(const void *job_, int64_t first, int64_t last, int work
 }
 
 static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma,
-                          const float *mean, const float *rstd, void *dx, bool add_dx, float *dgamma, float *dbeta,
-                          bool add_parameters, void *scratch)
+                          const float *mean, const float *rstd, const void *past, void *dx, float *dgamma,
+                          float *dbeta, bool add_parameters, void *scratch)
 {
     int64_t rows = block_rows(norm->rows);
     norm_job job = {
@@ -204,7 +204,7 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
         .mean = (float *)mean,
         .rstd = (float *)rstd,
         .dx = dx,
-        .add_dx = add_dx,
+        .past = past,
         .dgamma = dgamma,
         .dbeta = dbeta,
         .add_parameters = add_parameters,

@@ -44,7 +44,7 @@ static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const vo
 }
 
 static void norm_backward_row(const zr_norm *norm, const void *dy, const void *x, const void *gamma, int64_t at,
-                              double mean, double rstd, void *dx, bool add_dx)
+                              double mean, double rstd, const void *past, void *dx)
 {
     double sum = 0, dot = 0;
     for (int64_t j = 0; j < norm->width; j++) {
@@ -57,13 +57,13 @@ static void norm_backward_row(const zr_norm *norm, const void *dy, const void *x
     for (int64_t j = 0; j < norm->width; j++) {
         double g = ref_get(norm->dtype, dy, at + j) * ref_get(norm->dtype, gamma, j);
         double d = (g - sum - (ref_get(norm->stream, x, at + j) - mean) * rstd * dot) * rstd;
-        ref_put(norm->stream, dx, at + j, add_dx ? ref_get(norm->stream, dx, at + j) + d : d);
+        ref_put(norm->stream, dx, at + j, past ? ref_get(norm->stream, past, at + j) + d : d);
     }
 }
 
 static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma,
-                          const float *mean, const float *rstd, void *dx, bool add_dx, float *dgamma, float *dbeta,
-                          bool add_parameters, void *scratch)
+                          const float *mean, const float *rstd, const void *past, void *dx, float *dgamma,
+                          float *dbeta, bool add_parameters, void *scratch)
 {
     for (int64_t j = 0; j < norm->width; j++) {
         double scale = 0, shift = 0;
@@ -76,7 +76,7 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
         dbeta[j] = (float)(add_parameters ? dbeta[j] + shift : shift);
     }
     for (int64_t i = 0; i < norm->rows; i++)
-        norm_backward_row(norm, dy, x, gamma, i * norm->width, mean[i], rstd[i], dx, add_dx);
+        norm_backward_row(norm, dy, x, gamma, i * norm->width, mean[i], rstd[i], past, dx);
 }
 
 static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
