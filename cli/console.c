@@ -3,6 +3,7 @@
 
 #include "terminal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -59,11 +60,13 @@ static void step_name(const zero_event *event, char *out, size_t size)
 
 static void step_line(const zero_event *event)
 {
-    char name[64], change[32] = "      -";
+    char name[64], change[32] = "      -", norm[32] = "skipped"; // a norm that is not finite: nothing was updated
     step_name(event, name, sizeof name);
     if (event->step > 1)
         snprintf(change, sizeof change, "%+.4f", event->loss - event->previous_loss);
-    printf("%s | loss %.6f (%s) | lr %.2e | norm %.4f | %.1f ms | %.0f tok/s\n", name, event->loss, change, event->lr, event->grad_norm,
+    if (isfinite(event->grad_norm))
+        snprintf(norm, sizeof norm, "norm %.4f", event->grad_norm);
+    printf("%s | loss %.6f (%s) | lr %.2e | %s | %.1f ms | %.0f tok/s\n", name, event->loss, change, event->lr, norm,
            event->milliseconds, event->tokens_per_second);
 }
 

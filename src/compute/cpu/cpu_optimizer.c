@@ -13,6 +13,8 @@
 #define AHEAD 256       // elements between what is fetched and what is used: the processor does not guess beyond a page
 #define LAG 64          // elements between the master and its copy
 #define STREAMS 3
+#define TOGETHER 2         // parts whose squares are summed up side by side
+#define SQUARES_AHEAD 4096 // elements: where they will be next
 #define HALF (LANES / 2)
 
 typedef struct update_job {
@@ -303,22 +305,27 @@ INLINE double squares_finish(zero_dtype type, const void *g, int64_t first, int6
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-// Two parts at a time: one part's additions wait for each other longer than its elements take to arrive.
+// Some parts at a time: one part's additions wait for each other longer than its elements take to arrive.
 INLINE void squares_over(zero_dtype type, const squares_job *job, int64_t k, int64_t last)
 {
     const int64_t *first = job->first;
     const int32_t *count = job->count;
-    for (; k + 2 <= last; k += 2) {
-        eight sum0 = {0}, sum1 = {0};
-        int64_t i = 0, both = ZR_MIN(count[k], count[k + 1]);
-        for (; i + 8 <= both; i += 8) {
-            squares_add(type, job->g, first[k] + i, &sum0);
-            squares_add(type, job->g, first[k + 1] + i, &sum1);
-        }
-        job->sums[k] = squares_finish(type, job->g, first[k], i, count[k], sum0);
-        job->sums[k + 1] = squares_finish(type, job->g, first[k + 1], i, count[k + 1], sum1);
+    for (; k + TOGETHER <= last; k += TOGETHER) {
+        eight sum[TOGETHER] = {0};
+        int64_t i = 0, all = count[k];
+        for (int p = 1; p < TOGETHER; p++)
+            all = ZR_MIN(all, count[k + p]);
+        for (; i + 8 <= all; i += 8)
+#pragma GCC unroll 8
+            for (int p = 0; p < TOGETHER; p++) {
+                int64_t at = first[k + p] + i;
+                __builtin_prefetch((const char *)job->g + (at + SQUARES_AHEAD) * (type == ZERO_F32 ? 4 : 2));
+                squares_add(type, job->g, at, &sum[p]);
+            }
+        for (int p = 0; p < TOGETHER; p++)
+            job->sums[k + p] = squares_finish(type, job->g, first[k + p], i, count[k + p], sum[p]);
     }
-    if (k < last)
+    for (; k < last; k++)
         job->sums[k] = squares_finish(type, job->g, first[k], 0, count[k], (eight){0});
 }
 
