@@ -72,7 +72,7 @@ typedef enum zero_comm_op {
 typedef struct zero_traffic { // of this rank since the engine was made
     int64_t calls[ZERO_COMM_OP_COUNT];
     int64_t bytes[ZERO_COMM_OP_COUNT]; // that this rank had to fetch from others: (N-1)/N of the operands; mapped pieces 0
-    int64_t network[ZERO_COMM_OP_COUNT]; // of those, from other machines
+    int64_t network[ZERO_COMM_OP_COUNT]; // of those, from other machines; not told of broadcast, reduce, send and recv
 } zero_traffic;
 ZERO_API zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after); // what was added
 

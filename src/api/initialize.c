@@ -93,6 +93,9 @@ static zero_status check_machines(const zr_settings *settings, const zero_comm *
 {
     if (settings->stage < 3 || comm->versions || settings->kept_by <= 1 || settings->kept_by == comm->machine_ranks)
         return ZERO_OK;
+    if (comm->machine_ranks <= 1)
+        return zr_fail(error, ZERO_ERR_CONFIG, "zero_optimization.zero_hpz_partition_size is %lld, but a machine here has one rank, or its ranks cannot map each other's memory: it has to be 1",
+                       (long long)settings->kept_by);
     return zr_fail(error, ZERO_ERR_CONFIG, "zero_optimization.zero_hpz_partition_size is %lld, but %d ranks share the memory of a machine here: it has to be %d, or 1 for no copy of the weights",
                    (long long)settings->kept_by, comm->machine_ranks, comm->machine_ranks);
 }

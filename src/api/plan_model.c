@@ -85,6 +85,7 @@ static zero_status plan_row(const planner *p, int stage, int ranks, int64_t batc
     settings.stage = stage;
     machine.ranks = ranks;
     machine.mapped = ranks <= ZERO_MAX_RANKS; // more are not on one machine
+    machine.machine_ranks = (int)settings.kept_by;
     ZERO_TRY(zr_plan_create(p->model, &shape, &settings, &machine, &plan, error));
     *row = (zr_plan_row){.stage = stage, .ranks = ranks, .micro_batch = batch, .largest = -1};
     memcpy(row->bytes, plan->bytes, sizeof row->bytes);

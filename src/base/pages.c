@@ -12,7 +12,7 @@
 #endif
 
 #define PAGE ((size_t)4096)
-#define PART ((size_t)32 << 20) // of one thread's call: whole huge pages
+#define PART ((size_t)32 << 20) // of one thread's call
 #define THREADS_MAX 8
 
 typedef struct part {
@@ -43,7 +43,7 @@ static void populate_job(void *argument)
     p->failed = populate(p->base, p->bytes);
 }
 
-// The parts from `done` on that threads took; what they could not take stays for the caller.
+// Part after part by a few threads; by this one where there are none.
 static int populate_in_threads(char *base, size_t bytes, int threads)
 {
     zr_workers *workers;

@@ -65,6 +65,7 @@ zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count,
     comm->traffic.calls[ZERO_COMM_all_reduce]++;
     int64_t begin = zr_recorder_begin(comm->recorder), fetched = (comm->size - 1) * count * (int64_t)zero_dtype_bytes(dtype);
     comm->traffic.bytes[ZERO_COMM_all_reduce] += fetched;
+    comm->traffic.network[ZERO_COMM_all_reduce] += comm->strangers * count * (int64_t)zero_dtype_bytes(dtype);
     zero_status status = check_small(count, dtype, error);
     if (status == ZERO_OK)
         status = comm->ops->all_reduce_small(comm, data, count, dtype, how, error);

@@ -132,6 +132,7 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
     if (window->kind != ZR_WINDOW_MACHINE) {
         int64_t bytes = shard_elems * (int64_t)zero_dtype_bytes(dtype);
         memcpy(window->mine + offset + comm->rank * bytes, own, (size_t)bytes);
+        out->own = NULL;
     }
     return zr_comm_settle(comm, start(out, error), error);
 }

@@ -91,7 +91,7 @@ struct zero_comm {
     const zr_version_ops *versions;
     int rank, size;
     double timeout;         // seconds without progress
-    int machine_ranks;      // that share machine windows, the fewest of all machines; 1 where none do
+    int machine_ranks;      // that share machine windows, the fewest of all machines; 0 or 1 where none do
     int strangers;          // ranks on other machines
     int fetches;            // of those, whose shards this rank brings to its machine in an all-gather
     int threads;            // OpenMP threads that sums and copies of this rank may use; 0: 1

@@ -48,8 +48,8 @@ static zero_status find_place(zero_comm *comm, int expected_size, zero_error *er
 
 static zero_status batch_create(zr_mpi_batch *batch, int ranks, zero_error *error)
 {
-    batch->requests = zr_alloc(sizeof *batch->requests * 3 * (size_t)ranks, error);
-    batch->peers = zr_alloc(sizeof *batch->peers * 3 * (size_t)ranks, error);
+    batch->requests = zr_alloc(sizeof *batch->requests * 2 * (size_t)ranks, error);
+    batch->peers = zr_alloc(sizeof *batch->peers * 2 * (size_t)ranks, error);
     return batch->requests && batch->peers ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
@@ -64,6 +64,7 @@ static zero_status tables_create(zero_comm *comm, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int r = 0; r < comm->size; r++)
         mpi->beats[r] = MPI_REQUEST_NULL;
+    ZERO_TRY(zr_mpi_machines_reserve(comm, error));
     mpi->staging_bytes = zr_staging_bytes(comm->size);
     return zr_region_create(mpi->staging_bytes, &mpi->staging, error);
 }
@@ -112,10 +113,13 @@ static zero_status mpi_open(int expected_size, double timeout, zero_comm **out, 
     if (status != ZERO_OK)
         goto undo_alloc;
     status = tables_create(comm, error);
-    if (status == ZERO_OK)
-        status = zr_mpi_machines_find(comm, error);
     if (status != ZERO_OK)
         goto undo_tables;
+    status = zr_mpi_machines_find(comm, error);
+    if (status != ZERO_OK) {
+        zr_mpi_abort(comm, error ? error->message : zero_status_text(status));
+        return status; // messages may be under way into this memory, as in mpi_destroy
+    }
     *out = comm;
     return ZERO_OK;
 undo_tables:

@@ -55,7 +55,7 @@ static zero_status exchange_own(const gathering *g, zero_error *error)
     return ZERO_OK;
 }
 
-// What came from other machines, in ascending order of ranks.
+// What came from other machines, in the order of the list, which is the same everywhere.
 static zero_status hand_on(const gathering *g, zero_error *error)
 {
     const zr_mpi_machines *machines = &g->mpi->machines;

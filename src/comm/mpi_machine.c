@@ -23,12 +23,12 @@ typedef struct offer { // of the machine's first rank to the others
     uint64_t token;              // the first word of the memory
 } offer;
 
-// In columns: machines of one size share the work evenly, however ranks are dealt to them.
+// In turn over the ranks elsewhere, in the order of the list.
 int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank)
 {
     const zr_mpi_machines *machines = &mpi->machines;
-    int first = machines->first[machine], ranks = machines->first[machine + 1] - first;
-    return machines->ranks[first + machines->place[rank] % ranks];
+    int first = machines->first[machine], ranks = machines->first[machine + 1] - first, listed = machines->place[rank];
+    return machines->ranks[first + (listed < first ? listed : listed - ranks) % ranks];
 }
 
 int zr_mpi_neighbour(const zr_mpi *mpi, int distance)
@@ -82,14 +82,14 @@ static void list_machines(const zero_comm *comm, const int64_t *names, zr_mpi_ma
         for (int s = r; s < comm->size; s++) {
             if (names[s] != names[r])
                 continue;
-            out->place[s] = listed - out->first[machine];
+            out->place[s] = listed;
             if (s == comm->rank)
                 out->own = machine;
             out->ranks[listed++] = s;
         }
     }
     out->first[out->count] = listed;
-    out->local = out->place[comm->rank];
+    out->local = out->place[comm->rank] - out->first[out->own];
     out->locals = out->first[out->own + 1] - out->first[out->own];
 }
 
@@ -219,25 +219,26 @@ static zero_status try_sharing(zero_comm *comm, zero_error *error)
 zero_status zr_mpi_machines_find(zero_comm *comm, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
-    int64_t *names = zr_alloc(sizeof *names * (size_t)comm->size, error);
-    mpi->machines.ranks = zr_alloc(sizeof *mpi->machines.ranks * (size_t)comm->size, error);
-    mpi->machines.first = zr_alloc(sizeof *mpi->machines.first * ((size_t)comm->size + 1), error);
-    mpi->machines.place = zr_alloc(sizeof *mpi->machines.place * (size_t)comm->size, error);
-    zero_status status = names && mpi->machines.ranks && mpi->machines.first && mpi->machines.place ? ZERO_OK : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK)
-        status = exchange_names(comm, names, error);
-    if (status == ZERO_OK) {
-        list_machines(comm, names, &mpi->machines);
-        fill_comm(comm, mpi);
-        if (comm->machine_ranks > 1)
-            status = try_sharing(comm, error);
-    }
-    zr_free(names);
-    return status;
+    ZERO_TRY(exchange_names(comm, mpi->machines.names, error));
+    list_machines(comm, mpi->machines.names, &mpi->machines);
+    fill_comm(comm, mpi);
+    return comm->machine_ranks > 1 ? try_sharing(comm, error) : ZERO_OK;
+}
+
+zero_status zr_mpi_machines_reserve(zero_comm *comm, zero_error *error)
+{
+    zr_mpi_machines *machines = &((zr_mpi *)comm->impl)->machines;
+    size_t ranks = (size_t)comm->size;
+    machines->names = zr_alloc(sizeof *machines->names * ranks, error);
+    machines->ranks = zr_alloc(sizeof *machines->ranks * ranks, error);
+    machines->first = zr_alloc(sizeof *machines->first * (ranks + 1), error);
+    machines->place = zr_alloc(sizeof *machines->place * ranks, error);
+    return machines->names && machines->ranks && machines->first && machines->place ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
 void zr_mpi_machines_free(zr_mpi *mpi)
 {
+    zr_free(mpi->machines.names);
     zr_free(mpi->machines.ranks);
     zr_free(mpi->machines.first);
     zr_free(mpi->machines.place);

@@ -15,8 +15,8 @@
 #include <pthread.h>
 
 typedef struct zr_mpi_batch { // messages under way
-    MPI_Request *requests; // (3N)
-    int *peers;            // (3N) the other rank of each
+    MPI_Request *requests; // (2N): no exchange has more under way
+    int *peers;            // (2N) the other rank of each
     int count;
 } zr_mpi_batch;
 
@@ -31,9 +31,10 @@ typedef struct zr_mpi_note { // what travels beside the data; a sign of life is 
 // Which ranks run on one machine.
 typedef struct zr_mpi_machines {
     int count, own;
+    int64_t *names; // (N) by rank: equal on one machine
     int *ranks;  // (N) machine after machine, each in ascending order
     int *first;  // (count + 1) of each machine in `ranks`
-    int *place;  // (N) of a rank on its machine
+    int *place;  // (N) of a rank in `ranks`
     int local, locals; // place of this rank on its machine, ranks of it
 } zr_mpi_machines;
 
@@ -68,6 +69,7 @@ void zr_mpi_progress(zero_comm *comm);
 void zr_mpi_abort(zero_comm *comm, const char *message);
 
 // mpi_machine.c
+zero_status zr_mpi_machines_reserve(zero_comm *comm, zero_error *error);
 zero_status zr_mpi_machines_find(zero_comm *comm, zero_error *error); // collective; fills comm's fields of machines, too
 void zr_mpi_machines_free(zr_mpi *mpi);
 int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank);       // the rank of a machine that brings in the shard of a rank elsewhere

@@ -34,8 +34,9 @@ zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_erro
     return zr_fail(error, ZERO_ERR_PEER, "rank %d, %s, step %lld: MPI says: %s", comm->rank, doing, (long long)comm->step, text);
 }
 
-static MPI_Request *next_request(zr_mpi_batch *batch, int peer)
+static MPI_Request *next_request(const zero_comm *comm, zr_mpi_batch *batch, int peer)
 {
+    assert(batch->count < 2 * comm->size);
     batch->peers[batch->count] = peer;
     return &batch->requests[batch->count++];
 }
@@ -44,7 +45,7 @@ zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data,
 {
     zr_mpi *mpi = comm->impl;
     pthread_mutex_lock(&mpi->lock);
-    int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, next_request(batch, to));
+    int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, next_request(comm, batch, to));
     pthread_mutex_unlock(&mpi->lock);
     return zr_mpi_check(comm, code, "sending", error);
 }
@@ -53,7 +54,7 @@ zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64
 {
     zr_mpi *mpi = comm->impl;
     pthread_mutex_lock(&mpi->lock);
-    int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, next_request(batch, from));
+    int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, next_request(comm, batch, from));
     pthread_mutex_unlock(&mpi->lock);
     return zr_mpi_check(comm, code, "receiving", error);
 }

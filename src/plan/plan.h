@@ -103,7 +103,7 @@ typedef struct zr_plan {
     int visit_count, forward_visits;
     zr_visit *visits;       // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
     int64_t gather_bytes[2]; // unmapped stage 3: visit i is gathered into buffer i%2, one visit ahead; kept: all pieces into the first
-    int64_t gather_share;    // of both, that counts as this rank's
+    int64_t gather_share;    // of both, that counts as this rank's: by the smallest machine, a rank of a larger one holds less
     int64_t activation_bytes; // saved, boundaries, two boundary gradients
     int64_t boundary_first[2];   // bytes in the activations arena of the two boundary gradients
     int64_t boundary_bytes;      // of each

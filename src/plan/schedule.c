@@ -69,7 +69,7 @@ static bool visited_before(const zr_plan *plan, int v, int piece)
 }
 
 // Nothing moves where a piece is mapped, or kept since an earlier visit (of a step's first micro-batch). Ranks that share what they
-// gather divide the shards of other machines.
+// gather divide the shards of other machines: this many each where machines have equal ranks.
 static int shards_gathered(const zr_plan *plan, int v, int piece)
 {
     if (plan->mapped || (plan->kept && visited_before(plan, v, piece)))

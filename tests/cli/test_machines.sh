@@ -37,7 +37,7 @@ echo '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}' >wrong.
 
 wire_bytes() { ip -n $space-a -s -j link show wire | python3 -c 'import json, sys; s = json.load(sys.stdin)[0]["stats64"]; print(s["rx"]["bytes"] + s["tx"]["bytes"])'; }
 
-# across NAME OPTION... [-- WRAPPER]: four ranks on two machines; prints the bytes that crossed the wire.
+# across NAME [apart] OPTION...: four ranks on two machines; NAME.wire gets the bytes that crossed the wire.
 across()
 {
     local name=$1 before wrapper=

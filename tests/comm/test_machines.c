@@ -24,11 +24,14 @@
 
 // ---- a rank ----
 
-// "block": 0 1 | 2 3 | ...; "turn": even and odd ranks; "uneven": 0 | 1 2 | 3 4 ...; "alone": each its own
+// "block": 0 1 | 2 3 | ...; "turn": even and odd ranks; "uneven": 0 | 1 2 | 3 4 ...; "large": 0 to 3, and each other its own;
+// "alone": each its own
 static int machine_of(const char *layout, int rank)
 {
     if (!strcmp(layout, "turn"))
         return rank % 2;
+    if (!strcmp(layout, "large"))
+        return ZR_MAX(0, rank - 3);
     if (!strcmp(layout, "uneven"))
         return (rank + 1) / 2;
     return !strcmp(layout, "alone") ? rank : rank / 2;
@@ -180,6 +183,7 @@ static void machines_of_unequal_size(void **state)
 {
     assert_machines("turn", 5, 2, (const int[]){1, 2, 1, 1, 0});
     assert_machines("uneven", 5, 1, (const int[]){4, 2, 1, 2, 1});
+    assert_machines("large", 8, 1, (const int[]){1, 1, 1, 1, 7, 7, 7, 7});
 }
 
 static void every_rank_a_machine(void **state)

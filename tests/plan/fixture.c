@@ -58,16 +58,32 @@ zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulati
     return fixture_plan_in(f, ZERO_F32, stage, ranks, accumulation, mapped);
 }
 
-zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks, int64_t accumulation, bool mapped)
+static zr_settings settings_of(zero_dtype dtype, int stage, int64_t accumulation)
 {
-    zr_settings settings = {.stage = stage, .precision = zr_precision_of(dtype, accumulation), .accumulation = accumulation, .state_vectors = 2, .reduce_bucket = 500000000, .prefetch_bucket = 50000000};
-    zr_machine machine = {.ranks = ranks, .threads = 1, .mapped = mapped};
+    return (zr_settings){.stage = stage, .precision = zr_precision_of(dtype, accumulation), .accumulation = accumulation, .state_vectors = 2, .reduce_bucket = 500000000, .prefetch_bucket = 50000000};
+}
+
+static zr_plan *plan_of(const fixture *f, const zr_settings *settings, const zr_machine *machine)
+{
     zero_shape shape = {.batch = 2, .seq = 8};
     zero_error error = {0};
     zr_plan *plan = NULL;
-    if (zr_plan_create(&f->model, &shape, &settings, &machine, &plan, &error) != ZERO_OK) {
+    if (zr_plan_create(&f->model, &shape, settings, machine, &plan, &error) != ZERO_OK) {
         fprintf(stderr, "plan: %s\n", error.message);
         abort();
     }
     return plan;
+}
+
+zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks, int64_t accumulation, bool mapped)
+{
+    zr_settings settings = settings_of(dtype, stage, accumulation);
+    return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .mapped = mapped});
+}
+
+zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks, bool kept)
+{
+    zr_settings settings = settings_of(ZERO_F32, 3, 1);
+    settings.kept_by = kept ? machine_ranks : 1;
+    return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .machine_ranks = machine_ranks});
 }

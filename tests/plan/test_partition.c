@@ -206,6 +206,28 @@ static void test_mapped_moves_nothing(void **state)
     zr_plan_destroy(plan);
 }
 
+// The messages are the same on any machines; what a rank fetches and holds of them is not.
+static void test_machines_share_what_they_gather(void **state)
+{
+    fixture f;
+    fixture_build(&f, 3, 1000, 100);
+    zr_plan *alone = fixture_plan(&f, 3, 8, 1, false);
+    zr_plan *shared = fixture_plan_on_machines(&f, 8, 4, false), *kept = fixture_plan_on_machines(&f, 8, 4, true);
+    const zr_traffic_plan *a = &alone->segments[ZR_SEGMENT_MICRO_BATCH], *s = &shared->segments[ZR_SEGMENT_MICRO_BATCH], *k = &kept->segments[ZR_SEGMENT_MICRO_BATCH];
+    assert_true(a->hash == s->hash && a->hash == k->hash && a->messages == k->messages);
+    assert_int_equal(a->bytes[ZERO_COMM_all_gather], 7 * s->bytes[ZERO_COMM_all_gather]);
+    assert_int_equal(k->bytes[ZERO_COMM_all_gather], kept->full_bytes / 8);
+    assert_true(s->bytes[ZERO_COMM_all_gather] > k->bytes[ZERO_COMM_all_gather]);
+    assert_int_equal(alone->gather_share, alone->gather_bytes[0] + alone->gather_bytes[1]);
+    assert_int_equal(shared->gather_share, alone->gather_share / 4);
+    assert_int_equal(kept->gather_share, kept->full_bytes / 4);
+    assert_int_equal(zr_plan_total_bytes(alone) - zr_plan_total_bytes(shared), alone->gather_share - shared->gather_share);
+    assert_true(alone->hash != shared->hash && shared->hash != kept->hash);
+    zr_plan_destroy(alone);
+    zr_plan_destroy(shared);
+    zr_plan_destroy(kept);
+}
+
 static void test_pure(void **state)
 {
     fixture f;
@@ -273,6 +295,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards), cmocka_unit_test(test_higher_stage_holds_less), cmocka_unit_test(test_windows), cmocka_unit_test(test_borrowed_piece),
         cmocka_unit_test(test_paper_bytes), cmocka_unit_test(test_volume), cmocka_unit_test(test_accumulators), cmocka_unit_test(test_units_say_what_they_compute), cmocka_unit_test(test_mapped_moves_nothing),
-        cmocka_unit_test(test_pure), cmocka_unit_test(test_limit), cmocka_unit_test(test_sizes_are_checked)};
+        cmocka_unit_test(test_machines_share_what_they_gather), cmocka_unit_test(test_pure), cmocka_unit_test(test_limit), cmocka_unit_test(test_sizes_are_checked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
