@@ -25,10 +25,20 @@
 
 #if defined(__has_feature)
 #define UNDER_TSAN __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
+#define UNDER_ASAN __has_feature(address_sanitizer)
 #else
+#ifdef __SANITIZE_THREAD__
+#define UNDER_TSAN 1
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define UNDER_ASAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
 #define UNDER_TSAN 0
+#endif
+#ifndef UNDER_ASAN
+#define UNDER_ASAN 0
 #endif
 
 enum { FIRST_QUIET_STEP = 2, EXIT_ALLOCATED = 100, EXIT_NO_FILTER = 101, EXIT_SYSTEM_CALL = 102, EXIT_UNFINISHED = 103 };
@@ -97,9 +107,10 @@ static void on_system_call(int signal_number, siginfo_t *info, void *context)
     syscall(SYS_exit_group, info->si_syscall > 0 && info->si_syscall < EXIT_ALLOCATED ? info->si_syscall : EXIT_SYSTEM_CALL);
 }
 
-// clock_gettime: a plain read where the kernel offers it, a system call on machines whose clock it does not trust.
-static const long allowed[] = {SYS_futex, SYS_clock_gettime, SYS_exit_group};
-#define ALLOWED ((int)(sizeof allowed / sizeof *allowed))
+// clock_gettime: a plain read where the kernel offers it, a system call on machines whose clock it does not trust. The last one
+// is of the address sanitizer, for its own tables.
+static const long allowed[] = {SYS_futex, SYS_clock_gettime, SYS_exit_group, SYS_mmap};
+#define ALLOWED ((int)(sizeof allowed / sizeof *allowed) - !UNDER_ASAN)
 
 static bool install_filter(void)
 {
