@@ -7,24 +7,29 @@ mpirun --version 2>/dev/null | grep -q "Open MPI" || skip "there is no Open MPI"
 "$ZERO" doctor | grep -q "^MPI *module found" || skip "this build has no module for MPI"
 [ "$(id -u)" -eq 0 ] || skip "namespaces need root"
 command -v ip >/dev/null || skip "there is no ip(8)"
-space=zero-$$
-clean() { cd /; for side in a b; do ip netns delete $space-$side 2>/dev/null; done; rm -rf "$WORK"; }
-trap clean EXIT
-ip netns add $space-a 2>err.txt && ip netns add $space-b 2>>err.txt || skip "$(cat err.txt)"
-ip link add wire netns $space-a type veth peer name wire netns $space-b 2>err.txt || skip "$(cat err.txt)"
-for side in a:1 b:2; do
-    ip -n $space-${side%:*} address add 10.77.0.${side#*:}/24 dev wire
-    ip -n $space-${side%:*} link set wire up
-    ip -n $space-${side%:*} link set lo up
+command -v nsenter >/dev/null || skip "there is no nsenter(1)"
+
+# A machine is what a process that does nothing holds open; `on PROCESS COMMAND...` runs there.
+machine() { unshare --net --uts sh -c 'hostname "host-$1"; ip link set lo up && echo >"ready-$1"; exec sleep 600' sh "$1" 2>>err.txt & }
+on() { nsenter --target "$1" --net --uts "${@:2}"; }
+machine a; a=$!
+machine b; b=$!
+trap 'kill $a $b 2>/dev/null; cd /; rm -rf "$WORK"' EXIT
+for ((i = 0; i < 100; i++)); do [ -e ready-a ] && [ -e ready-b ] && break; sleep 0.1; done
+[ -e ready-a ] && [ -e ready-b ] || skip "no namespaces can be made here: $(cat err.txt)"
+on $a ip link add wire type veth peer name wire netns $b 2>err.txt || skip "$(cat err.txt)"
+for side in $a:1 $b:2; do
+    on ${side%:*} ip address add 10.77.0.${side#*:}/24 dev wire
+    on ${side%:*} ip link set wire up
 done
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # Open MPI leaks at its end
 
 # How mpirun reaches a machine: HOST COMMAND... . Its words go through a shell, as ssh's do.
 cat >agent <<AGENT
 #!/bin/sh
-host=\$1; shift
-case \$host in 10.77.0.1) side=a ;; *) side=b ;; esac
-exec ip netns exec $space-\$side unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$1"' host-\$side "\$*"
+case \$1 in 10.77.0.1) machine=$a ;; *) machine=$b ;; esac
+shift
+exec nsenter --target \$machine --net --uts sh -c "\$*"
 AGENT
 # Every rank on a machine of its own, as far as anybody can tell.
 cat >apart.sh <<'APART'
@@ -35,7 +40,7 @@ chmod +x agent apart.sh
 echo '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}}' >kept.json
 echo '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}' >wrong.json
 
-wire_bytes() { ip -n $space-a -s -j link show wire | python3 -c 'import json, sys; s = json.load(sys.stdin)[0]["stats64"]; print(s["rx"]["bytes"] + s["tx"]["bytes"])'; }
+wire_bytes() { on $a ip -s -j link show wire | python3 -c 'import json, sys; s = json.load(sys.stdin)[0]["stats64"]; print(s["rx"]["bytes"] + s["tx"]["bytes"])'; }
 
 # across NAME [apart] OPTION...: four ranks on two machines; NAME.wire gets the bytes that crossed the wire.
 across()
@@ -44,9 +49,8 @@ across()
     shift
     [ "$1" = apart ] && { wrapper=$WORK/apart.sh; shift; }
     before=$(wire_bytes)
-    expect 0 ip netns exec $space-a unshare --uts sh -c 'hostname host-a; exec "$@"' sh \
-        mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent "$WORK/agent" --mca btl self,vader,tcp --mca btl_tcp_if_include wire \
-        --mca oob_tcp_if_include wire -n 4 --host 10.77.0.1:2,10.77.0.2:2 $wrapper \
+    expect 0 nsenter --target $a --net --uts mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent "$WORK/agent" \
+        --mca btl self,vader,tcp --mca btl_tcp_if_include wire --mca oob_tcp_if_include wire -n 4 --host 10.77.0.1:2,10.77.0.2:2 $wrapper \
         "$ZERO" train "${common[@]}" --comm mpi --out "$WORK/$name" "$@"
     echo $(($(wire_bytes) - before)) >"$name.wire"
 }
