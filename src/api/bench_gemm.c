@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "memory/arena.h"
+#include "plan/settings.h"
 
 #include <string.h>
 
@@ -23,11 +24,8 @@ static zero_status multiply(void *user, zero_error *error)
 static void fill(zero_dtype dtype, int64_t count, int period, void *out)
 {
     for (int64_t i = 0; i < count; i++) {
-        float value = (float)(i % period) * 0.01f;
-        if (dtype == ZERO_F32)
-            ((float *)out)[i] = value;
-        else
-            ((uint16_t *)out)[i] = dtype == ZERO_BF16 ? zr_f32_to_bf16(value) : zr_f32_to_f16(value);
+        const float value = (float)(i % period) * 0.01f;
+        zr_narrow(dtype, &value, 1, (char *)out + i * (int64_t)zero_dtype_bytes(dtype));
     }
 }
 
@@ -64,7 +62,6 @@ static double peak(const zr_queue *queue)
 
 static zero_status measure(const zr_bench *bench, zr_queue *queue, double most, const char *name, const zr_product *product, zero_error *error)
 {
-    static const char *const types[] = {[ZERO_F32] = "fp32", [ZERO_BF16] = "bf16", [ZERO_F16] = "fp16"};
     zr_ledger ledger = {0};
     zr_arena arena = {0};
     product_work work = {.queue = queue, .product = *product};
@@ -75,7 +72,7 @@ static zero_status measure(const zr_bench *bench, zr_queue *queue, double most, 
     zr_arena_destroy(&arena);
     ZERO_TRY(status);
     double rate = 2.0 * (double)product->m * (double)product->n * (double)product->k / seconds;
-    zr_bench_say(bench, "%-26s %s %6lld x %6lld x %6lld  %8.2f ms  %8.1f GF/s  %5.1f%%\n", name, types[product->dtype], (long long)product->m,
+    zr_bench_say(bench, "%-26s %s %6lld x %6lld x %6lld  %8.2f ms  %8.1f GF/s  %5.1f%%\n", name, zr_precision_of(product->dtype, 1).name, (long long)product->m,
                  (long long)product->n, (long long)product->k, seconds * 1e3, rate * 1e-9, 100 * rate / most);
     return ZERO_OK;
 }

@@ -4,8 +4,8 @@
 #include "api/agree.h"
 #include "api/defaults.h"
 #include "api/machine.h"
-#include "base/cpu.h"
 #include "api/observe.h"
+#include "base/cpu.h"
 #include "model/unit.h"
 
 #include <string.h>

@@ -12,7 +12,7 @@
 #endif
 
 #define PAGE ((size_t)4096)
-#define PART ((size_t)32 << 20) // of one thread's call
+#define WORTH ((size_t)32 << 20) // of a thread
 #define THREADS_MAX 8
 
 typedef struct part {
@@ -43,27 +43,24 @@ static void populate_job(void *argument)
     p->failed = populate(p->base, p->bytes);
 }
 
-// Part after part by a few threads; by this one where there are none.
+// A part for each thread; all of it by this one where none can be made.
 static int populate_in_threads(char *base, size_t bytes, int threads)
 {
     zr_workers *workers;
     zero_error ignored;
     if (zr_workers_create(threads, threads, &workers, &ignored) != ZERO_OK)
         return populate(base, bytes);
-    int failed = 0;
-    for (size_t done = 0; done < bytes && !failed;) {
-        part parts[THREADS_MAX] = {0};
-        for (int i = 0; i < threads && done < bytes; i++) {
-            parts[i] = (part){.base = base + done, .bytes = ZR_MIN(PART, bytes - done)};
-            done += parts[i].bytes;
-            if (zr_workers_submit(workers, populate_job, &parts[i], &ignored) != ZERO_OK)
-                populate_job(&parts[i]);
-        }
-        zr_workers_drain(workers);
-        for (int i = 0; i < threads && !failed; i++)
-            failed = parts[i].failed;
+    part parts[THREADS_MAX];
+    size_t each = ZR_ROUND_UP(bytes / (size_t)threads, PAGE), done = 0;
+    for (int i = 0; i < threads; i++, done += each) {
+        parts[i] = (part){.base = base + done, .bytes = i + 1 < threads ? each : bytes - done};
+        if (zr_workers_submit(workers, populate_job, &parts[i], &ignored) != ZERO_OK)
+            populate_job(&parts[i]);
     }
-    zr_workers_destroy(workers);
+    zr_workers_destroy(workers); // once all have ended
+    int failed = 0;
+    for (int i = 0; i < threads && !failed; i++)
+        failed = parts[i].failed;
     return failed;
 }
 
@@ -71,7 +68,7 @@ int zr_pages_populate(void *base, size_t bytes)
 {
     if (bytes == 0)
         return 0;
-    if (bytes < 2 * PART)
+    if (bytes < 2 * WORTH)
         return populate(base, bytes);
     int threads = ZR_MIN(zr_cpu_budget_get().allowed, THREADS_MAX);
     return threads < 2 ? populate(base, bytes) : populate_in_threads(base, bytes, threads);

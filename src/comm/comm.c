@@ -78,12 +78,10 @@ void zr_window_destroy(zr_window *window)
 static int64_t bytes_fetched(const zr_handle *handle)
 {
     const zr_window *window = handle->window;
-    int64_t shard = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
     if (window->kind == ZR_WINDOW_SHARED)
         return 0;
-    if (window->kind == ZR_WINDOW_MACHINE && window->comm->machine_ranks > 1)
-        return window->comm->fetches * shard;
-    return (window->comm->size - 1) * shard;
+    int ranks = zr_window_is_shared_by_machine(window) ? window->comm->fetches : window->comm->size - 1;
+    return ranks * zr_handle_shard_bytes(handle);
 }
 
 // Of that, what crosses the network.
@@ -91,7 +89,7 @@ static int64_t bytes_from_afar(const zr_handle *handle)
 {
     const zero_comm *comm = handle->window->comm;
     int ranks = handle->op == ZERO_COMM_all_gather ? comm->fetches : comm->strangers;
-    return ranks * handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    return ranks * zr_handle_shard_bytes(handle);
 }
 
 static zero_status start(zr_handle *handle, zero_error *error)
@@ -130,17 +128,11 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
     *out = (zr_handle){.window = window, .op = ZERO_COMM_all_gather, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = dtype, .own = own};
     ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
     if (window->kind != ZR_WINDOW_MACHINE) {
-        int64_t bytes = shard_elems * (int64_t)zero_dtype_bytes(dtype);
+        int64_t bytes = zr_handle_shard_bytes(out);
         memcpy(window->mine + offset + comm->rank * bytes, own, (size_t)bytes);
         out->own = NULL;
     }
     return zr_comm_settle(comm, start(out, error), error);
-}
-
-static zero_status carry_out(zr_handle *handle, zero_error *error)
-{
-    const zr_comm_ops *ops = handle->window->comm->ops;
-    return handle->op == ZERO_COMM_all_gather ? ops->all_gather_wait(handle, error) : ops->reduce_scatter_wait(handle, &handle->to, error);
 }
 
 static zero_status await_courier(zr_handle *handle, zero_error *error)
@@ -160,7 +152,7 @@ zero_status zr_comm_wait(zr_handle *handle, zero_error *error)
     assert(handle->pending);
     handle->pending = false;
     int64_t begin = zr_recorder_begin(comm->recorder);
-    zero_status status = comm->courier ? await_courier(handle, error) : carry_out(handle, error);
+    zero_status status = comm->courier ? await_courier(handle, error) : zr_comm_carry_out(handle, error);
     zr_recorder_add(comm->recorder, what, begin, bytes_fetched(handle), 0, handle->slot);
     return zr_comm_settle(comm, status, error);
 }

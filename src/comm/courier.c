@@ -43,21 +43,13 @@ void zr_courier_destroy(zr_courier *courier)
     zr_free(courier);
 }
 
-static zero_status carry_out(zr_courier *courier, zr_handle *handle)
-{
-    const zr_comm_ops *ops = handle->window->comm->ops;
-    if (courier->failed != ZERO_OK) // only this thread writes it
-        return courier->failed;
-    if (handle->op == ZERO_COMM_all_gather)
-        return ops->all_gather_wait(handle, &courier->error);
-    return ops->reduce_scatter_wait(handle, &handle->to, &courier->error);
-}
-
 static void carry(void *argument)
 {
     zr_handle *handle = argument;
     zr_courier *courier = handle->window->comm->courier;
-    zero_status status = carry_out(courier, handle);
+    zero_status status = courier->failed; // only this thread writes it
+    if (status == ZERO_OK)
+        status = zr_comm_carry_out(handle, &courier->error);
     pthread_mutex_lock(&courier->lock);
     courier->failed = status;
     handle->status = status;

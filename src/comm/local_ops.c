@@ -4,6 +4,7 @@
 // sum may go in place. all-gather: rank r copies shard p from rank p's region; in a shared window nothing moves.
 #include "comm/copy.h"
 #include "comm/local_window.h"
+#include "comm/settle.h"
 
 #define CHECK_BITS 24
 
@@ -61,7 +62,7 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target 
 {
     zero_comm *comm = handle->window->comm;
     const void *source[ZERO_MAX_RANKS];
-    int64_t shard_bytes = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    int64_t shard_bytes = zr_handle_shard_bytes(handle);
     for (int i = 0; i < comm->size; i++) {
         int r = (comm->rank + i) % comm->size;
         ZERO_TRY(await_sealed(handle, r, "reduce_scatter", error));
@@ -75,7 +76,7 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target 
 zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
 {
     zr_window *window = handle->window;
-    int64_t bytes = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+    int64_t bytes = zr_handle_shard_bytes(handle);
     for (int i = 1; i < window->comm->size; i++) {
         int r = (window->comm->rank + i) % window->comm->size;
         int64_t at = handle->offset + r * bytes;

@@ -3,6 +3,7 @@
 #include "comm/implementations.h"
 #include "comm/mpi_rank.h"
 #include "comm/region.h"
+#include "comm/settle.h"
 #include "comm/staging.h"
 
 static const zr_comm_ops mpi_ops;
@@ -130,14 +131,11 @@ undo_alloc:
     return status;
 }
 
-static bool is_shared(const zr_window *window)
-{
-    return window->kind == ZR_WINDOW_MACHINE && window->comm->machine_ranks > 1;
-}
-
 static zero_status region_create(zero_comm *comm, zr_window *window, zero_error *error)
 {
-    return is_shared(window) ? zr_mpi_share(comm, window->bytes, &window->mine, error) : zr_region_create(window->bytes, &window->mine, error);
+    if (zr_window_is_shared_by_machine(window))
+        return zr_mpi_share(comm, window->bytes, &window->mine, error);
+    return zr_region_create(window->bytes, &window->mine, error);
 }
 
 static zero_status window_create(zero_comm *comm, zr_window *window, zero_error *error)

@@ -6,6 +6,7 @@
 //
 // The bits are those of any all-gather: nothing is computed.
 #include "comm/mpi_rank.h"
+#include "comm/settle.h"
 
 #include <string.h>
 
@@ -61,7 +62,7 @@ static zero_status hand_on(const gathering *g, zero_error *error)
     const zr_mpi_machines *machines = &g->mpi->machines;
     for (int j = 0; j < g->comm->size; j++) {
         int rank = machines->ranks[j];
-        if (j >= machines->first[machines->own] && j < machines->first[machines->own + 1])
+        if (zr_mpi_is_local(g->mpi, rank))
             continue;
         int fetcher = zr_mpi_fetcher(g->mpi, machines->own, rank);
         if (fetcher != g->comm->rank)
@@ -89,9 +90,9 @@ zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error)
 {
     const zr_window *window = handle->window;
     zero_comm *comm = window->comm;
-    bool shared = window->kind == ZR_WINDOW_MACHINE && comm->machine_ranks > 1;
+    bool shared = zr_window_is_shared_by_machine(window);
     gathering g = {.comm = comm, .mpi = comm->impl, .region = window->mine + handle->offset, .slot = zr_mpi_slot_name(handle),
-                   .shard = handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype)};
+                   .shard = zr_handle_shard_bytes(handle)};
     if (shared)
         ZERO_TRY(zr_mpi_local_barrier(comm, "all_gather", g.slot, error));
     if (handle->own)

@@ -31,6 +31,12 @@ int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank)
     return machines->ranks[first + (listed < first ? listed : listed - ranks) % ranks];
 }
 
+bool zr_mpi_is_local(const zr_mpi *mpi, int rank)
+{
+    const zr_mpi_machines *machines = &mpi->machines;
+    return machines->place[rank] >= machines->first[machines->own] && machines->place[rank] < machines->first[machines->own + 1];
+}
+
 int zr_mpi_neighbour(const zr_mpi *mpi, int distance)
 {
     const zr_mpi_machines *machines = &mpi->machines;
@@ -100,9 +106,8 @@ static void fill_comm(zero_comm *comm, const zr_mpi *mpi)
     for (int m = 0; m < machines->count; m++)
         comm->machine_ranks = ZR_MIN(comm->machine_ranks, machines->first[m + 1] - machines->first[m]);
     comm->strangers = comm->size - machines->locals;
-    for (int j = 0; j < comm->size; j++)
-        if ((j < machines->first[machines->own] || j >= machines->first[machines->own + 1]) &&
-            zr_mpi_fetcher(mpi, machines->own, machines->ranks[j]) == comm->rank)
+    for (int r = 0; r < comm->size; r++)
+        if (!zr_mpi_is_local(mpi, r) && zr_mpi_fetcher(mpi, machines->own, r) == comm->rank)
             comm->fetches++;
 }
 
@@ -158,7 +163,7 @@ static zero_status open_offer(const offer *offer, int64_t bytes, char **out, zer
         memcpy(&found, *out, sizeof found);
     if (status != ZERO_OK || found == offer->token)
         return status;
-    munmap(*out, (size_t)bytes);
+    zr_region_destroy(*out, bytes);
     *out = NULL;
     return zr_fail(error, ZERO_ERR_MEMORY, "%s is not the memory that this machine's first rank shares", path);
 }
@@ -195,8 +200,8 @@ zero_status zr_mpi_share(zero_comm *comm, int64_t bytes, char **out, zero_error 
     if (fd >= 0)
         close(fd);
     status = status == ZERO_OK ? met : status;
-    if (status != ZERO_OK && *out) {
-        munmap(*out, (size_t)bytes);
+    if (status != ZERO_OK) {
+        zr_region_destroy(*out, bytes);
         *out = NULL;
     }
     return status;
@@ -208,8 +213,7 @@ static zero_status try_sharing(zero_comm *comm, zero_error *error)
     zero_error own;
     char *probe = NULL;
     int64_t works = zr_mpi_share(comm, PROBE_BYTES, &probe, &own) == ZERO_OK;
-    if (probe)
-        munmap(probe, PROBE_BYTES);
+    zr_region_destroy(probe, PROBE_BYTES);
     ZERO_TRY(zr_mpi_all_reduce_small(comm, &works, 1, ZERO_I64, ZR_MIN, error));
     if (!works)
         comm->machine_ranks = 1;

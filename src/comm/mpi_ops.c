@@ -2,6 +2,7 @@
 // same order, so the messages of an operation are posted, exchanged and gone within its wait, and quiesce has nothing to do.
 #include "comm/combine.h"
 #include "comm/mpi_rank.h"
+#include "comm/settle.h"
 #include "comm/staging.h"
 
 #include <stdio.h>
@@ -13,11 +14,6 @@ typedef struct small_head { // before each small operand
     uint64_t check; // of what the rank thinks is under way
     int64_t step;
 } small_head;
-
-static int64_t shard_bytes(const zr_handle *handle)
-{
-    return handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
-}
 
 static char *staging_of(const zero_comm *comm, int half, int rank)
 {
@@ -54,7 +50,7 @@ static zero_status post_part(zr_handle *handle, int half, int64_t first, int64_t
     for (int i = 1; i < comm->size; i++) {
         int from = peer_before(comm, i), to = peer_after(comm, i);
         ZERO_TRY(zr_mpi_irecv(comm, batch, staging_of(comm, half, from), bytes, from, error));
-        ZERO_TRY(zr_mpi_isend(comm, batch, part + to * shard_bytes(handle), bytes, to, error));
+        ZERO_TRY(zr_mpi_isend(comm, batch, part + to * zr_handle_shard_bytes(handle), bytes, to, error));
     }
     return ZERO_OK;
 }
@@ -68,7 +64,7 @@ static void sum_part(zr_handle *handle, int half, const zr_sum_target *to, int64
     part.data = (char *)to->data + first / element * (int64_t)zero_dtype_bytes(to->dtype);
     for (int r = 0; r < comm->size; r++)
         source[r] = staging_of(comm, half, r);
-    source[comm->rank] = handle->window->mine + handle->offset + comm->rank * shard_bytes(handle) + first;
+    source[comm->rank] = handle->window->mine + handle->offset + comm->rank * zr_handle_shard_bytes(handle) + first;
     zr_tree_sum(&part, handle->dtype, source, comm->size, bytes / element, comm->threads);
 }
 
@@ -77,7 +73,7 @@ zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
 {
     zero_comm *comm = handle->window->comm;
     zr_mpi *mpi = comm->impl;
-    int64_t step = zr_staging_part(comm->size), n = shard_bytes(handle);
+    int64_t step = zr_staging_part(comm->size), n = zr_handle_shard_bytes(handle);
     if (n > 0)
         ZERO_TRY(post_part(handle, 0, 0, ZR_MIN(step, n), error));
     for (int64_t first = 0, half = 0; first < n; first += step, half ^= 1) {

@@ -72,6 +72,7 @@ void zr_mpi_abort(zero_comm *comm, const char *message);
 zero_status zr_mpi_machines_reserve(zero_comm *comm, zero_error *error);
 zero_status zr_mpi_machines_find(zero_comm *comm, zero_error *error); // collective; fills comm's fields of machines, too
 void zr_mpi_machines_free(zr_mpi *mpi);
+bool zr_mpi_is_local(const zr_mpi *mpi, int rank); // on this rank's machine
 int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank);       // the rank of a machine that brings in the shard of a rank elsewhere
 int zr_mpi_neighbour(const zr_mpi *mpi, int distance);               // the rank that many places further on this machine, around
 zero_status zr_mpi_local_barrier(zero_comm *comm, const char *doing, const char *slot, zero_error *error);

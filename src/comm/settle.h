@@ -1,4 +1,5 @@
-// Between comm.c, collectives.c and open.c: no failure of one rank leaves another waiting.
+// What the files of this room share about operations: no failure of one rank leaves another waiting, and whoever carries one
+// out, it is the same one.
 #ifndef ZR_COMM_SETTLE_H
 #define ZR_COMM_SETTLE_H
 
@@ -12,6 +13,24 @@ static inline zero_status zr_comm_settle(zero_comm *comm, zero_status status, co
     if (status != ZERO_OK)
         comm->ops->abort(comm, error->message);
     return status;
+}
+
+static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)
+{
+    return handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+}
+
+// Whether the ranks of a machine map one region; a machine window is a region of each rank where they cannot.
+static inline bool zr_window_is_shared_by_machine(const zr_window *window)
+{
+    return window->kind == ZR_WINDOW_MACHINE && window->comm->machine_ranks > 1;
+}
+
+// What was started, on whichever thread.
+static inline zero_status zr_comm_carry_out(zr_handle *handle, zero_error *error)
+{
+    const zr_comm_ops *ops = handle->window->comm->ops;
+    return handle->op == ZERO_COMM_all_gather ? ops->all_gather_wait(handle, error) : ops->reduce_scatter_wait(handle, &handle->to, error);
 }
 
 // Where a wait inside of an operation is recorded: nowhere under a courier, which is another thread than the recorder's.

@@ -37,11 +37,6 @@ static zero_status mapped_publish(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-static int64_t gather_first(const zero_engine *engine, int visit)
-{
-    return visit % 2 == 0 ? 0 : engine->plan->gather_bytes[0];
-}
-
 static zero_status start_gather(zero_engine *engine, int p, int64_t first, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[p];
@@ -58,7 +53,7 @@ static zero_status start_gathers(zero_engine *engine, int visit, zero_error *err
     const zr_visit *wanted = &engine->plan->visits[visit];
     for (int i = 0; visit >= 2 && i < engine->plan->visits[visit - 2].piece_count; i++)
         ZERO_TRY(zr_comm_quiesce(&engine->gathers, engine->plan->visits[visit - 2].pieces[i], error));
-    int64_t first = gather_first(engine, visit);
+    int64_t first = visit % 2 == 0 ? 0 : engine->plan->gather_bytes[0];
     for (int i = 0; i < wanted->piece_count; i++) {
         const zr_piece *piece = &engine->plan->pieces[wanted->pieces[i]];
         ZERO_TRY(start_gather(engine, wanted->pieces[i], engine->plan->kept ? piece->full_first : first, error));
@@ -75,14 +70,11 @@ static zero_status gathered_acquire(zero_engine *engine, int visit, int visits, 
         engine->next_gather = 0;
     if (engine->next_gather == visit) // the first one, and what was too large to be gathered ahead
         ZERO_TRY(start_gathers(engine, engine->next_gather++, error));
-    int64_t first = gather_first(engine, visit);
     for (int i = 0; i < wanted->piece_count; i++) {
         int p = wanted->pieces[i];
-        const zr_piece *piece = &engine->plan->pieces[p];
         if (engine->gathering[p].pending)
             ZERO_TRY(zr_comm_wait(&engine->gathering[p], error));
-        engine->at[p] = engine->gathers.mine + (engine->plan->kept ? piece->full_first : first);
-        first += engine->comm->size * zr_piece_shard_bytes(piece);
+        engine->at[p] = engine->gathers.mine + engine->gathering[p].offset;
     }
     if (engine->next_gather < visits && engine->plan->visits[engine->next_gather].ahead)
         ZERO_TRY(start_gathers(engine, engine->next_gather++, error));

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "mpirun.h"
 
+#include "../sanitizers.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +12,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 // clang-format on
-
-#if defined(__has_feature)
-#define UNDER_TSAN __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#else
-#define UNDER_TSAN 0
-#endif
 
 char *mpirun_program;
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 // clang-format on
+#include "../sanitizers.h"
 #include "harness.h"
 
 #include <errno.h>
@@ -22,24 +23,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if defined(__has_feature)
-#define UNDER_TSAN __has_feature(thread_sanitizer)
-#define UNDER_ASAN __has_feature(address_sanitizer)
-#else
-#ifdef __SANITIZE_THREAD__
-#define UNDER_TSAN 1
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define UNDER_ASAN 1
-#endif
-#endif
-#ifndef UNDER_TSAN
-#define UNDER_TSAN 0
-#endif
-#ifndef UNDER_ASAN
-#define UNDER_ASAN 0
-#endif
 
 enum { FIRST_QUIET_STEP = 2, EXIT_ALLOCATED = 100, EXIT_NO_FILTER = 101, EXIT_SYSTEM_CALL = 102, EXIT_UNFINISHED = 103 };
 
