@@ -56,10 +56,23 @@ typedef enum zero_memory_category {
     ZERO_MEM_COUNT
 } zero_memory_category;
 
+#define ZERO_TIERS(X) X(device) X(host) X(nvme)
+typedef enum zero_tier { // where bytes are; on the CPU backend device and host are two budgets of one memory
+#define ZERO_TIER_ENUM(name) ZERO_TIER_##name,
+    ZERO_TIERS(ZERO_TIER_ENUM)
+#undef ZERO_TIER_ENUM
+    ZERO_TIER_COUNT
+} zero_tier;
+
 typedef struct zero_memory { // bytes of this rank; a piece that all ranks map is counted at the owner of each shard
-    int64_t planned[ZERO_MEM_COUNT];
-    int64_t held[ZERO_MEM_COUNT];
+    int64_t planned[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
+    int64_t held[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
 } zero_memory;
+
+typedef struct zero_io { // bytes of this rank that moved between tiers since the engine was made
+    int64_t to_host, to_device;       // between device and host
+    int64_t nvme_read, nvme_written;
+} zero_io;
 
 #define ZERO_COMM_OPS(X) X(all_reduce) X(reduce_scatter) X(all_gather) X(broadcast) X(reduce) X(barrier) X(send) X(recv)
 typedef enum zero_comm_op {
@@ -90,6 +103,7 @@ ZERO_API int64_t zero_accumulation(const zero_engine *engine);
 ZERO_API int64_t zero_parameter_count(const zero_engine *engine);
 ZERO_API void zero_memory_report(const zero_engine *engine, zero_memory *out);
 ZERO_API void zero_traffic_report(const zero_engine *engine, zero_traffic *out);
+ZERO_API void zero_io_report(const zero_engine *engine, zero_io *out);
 
 // Copies one tensor of the model, whole, in fp32 (the master weights), to every rank. `elements` must be the tensor's size. Between steps only.
 ZERO_API zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error);

@@ -86,7 +86,7 @@ static zero_status reserve(comm_work *w, zr_ledger *ledger, zero_error *error)
     ZERO_TRY(zr_window_create(w->comm, ZR_WINDOW_SYMMETRIC, shard * w->comm->size, 1, names, &w->window, error));
     if (w->comm->versions)
         ZERO_TRY(zr_window_create(w->comm, ZR_WINDOW_SHARED, shard * w->comm->size, 1, names, &w->shared, error));
-    ZERO_TRY(zr_arena_create(ledger, ZR_HOST, ZERO_MEM_workspace, (size_t)(2 * largest + shard + 3 * ZR_ALIGN), &w->arena, error));
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, (size_t)(2 * largest + shard + 3 * ZR_ALIGN), &w->arena, error));
     w->dst = zr_arena_take(&w->arena, (size_t)shard);
     w->from = zr_arena_take(&w->arena, (size_t)largest);
     w->to = zr_arena_take(&w->arena, (size_t)largest);

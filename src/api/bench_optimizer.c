@@ -72,7 +72,7 @@ static zero_status read_modify_write(void *user, zero_error *error)
 static zero_status reserve(shard *s, zr_ledger *ledger, zr_arena *arena, zero_error *error)
 {
     size_t wide = (size_t)s->count * sizeof(float), narrow = (size_t)s->count * sizeof(uint16_t);
-    ZERO_TRY(zr_arena_create(ledger, ZR_HOST, ZERO_MEM_workspace, 3 * wide + 2 * narrow, arena, error));
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow, arena, error));
     s->states = (zr_range_states){.master = zr_arena_take(arena, wide), .state0 = zr_arena_take(arena, wide), .state1 = zr_arena_take(arena, wide),
                                   .gradient = zr_arena_take(arena, narrow), .gradient_dtype = ZERO_BF16,
                                   .parameters = zr_arena_take(arena, narrow), .parameters_dtype = ZERO_BF16};

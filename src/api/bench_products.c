@@ -65,7 +65,7 @@ static zero_status reserve(operands *o, zr_ledger *ledger, zero_dtype dtype, con
         d = ZR_MAX(d, (size_t)(p->m * p->n) * sizeof(float));
         scratch = ZR_MAX(scratch, needed);
     }
-    ZERO_TRY(zr_arena_create(ledger, ZR_HOST, ZERO_MEM_workspace, a + b + d + scratch + 4 * ZR_ALIGN, &o->arena, error));
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, a + b + d + scratch + 4 * ZR_ALIGN, &o->arena, error));
     o->a = zr_arena_take(&o->arena, a);
     o->b = zr_arena_take(&o->arena, b);
     o->d = zr_arena_take(&o->arena, d);
@@ -135,7 +135,7 @@ zero_status zr_bench_bandwidth(const zr_bench *bench, double *out, zero_error *e
     copying c = {0};
     double seconds = 1;
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &c.queue, error));
-    zero_status status = zr_agree(bench->comm, zr_arena_create(&ledger, ZR_HOST, ZERO_MEM_workspace, 2 * COPY_BYTES, &arena, error), error);
+    zero_status status = zr_agree(bench->comm, zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * COPY_BYTES, &arena, error), error);
     if (status == ZERO_OK) {
         c.from = zr_arena_take(&arena, COPY_BYTES);
         c.to = zr_arena_take(&arena, COPY_BYTES);

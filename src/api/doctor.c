@@ -75,7 +75,7 @@ static zero_status product_rate(zr_queue *queue, double *gflops, zero_error *err
     size_t matrix = sizeof(float) * SIDE * SIDE, scratch = queue->backend->product->scratch(queue, &product);
     zr_ledger ledger = {0};
     zr_arena arena = {0};
-    ZERO_TRY(zr_arena_create(&ledger, ZR_HOST, ZERO_MEM_workspace, 3 * matrix + scratch + 4 * ZR_ALIGN, &arena, error));
+    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * matrix + scratch + 4 * ZR_ALIGN, &arena, error));
     void *a = zr_arena_take(&arena, matrix), *b = zr_arena_take(&arena, matrix), *c = zr_arena_take(&arena, matrix);
     queue->scratch = zr_arena_take(&arena, scratch);
     queue->scratch_bytes = scratch;

@@ -23,6 +23,34 @@ static zr_precision precision_of(const zr_config *config)
     return precision;
 }
 
+enum { TILE_ELEMS = 1 << 20 }; // of a sub-group that travels: some MB of each vector keep every disk busy, more only takes memory
+
+// Where states travel a sub-group is as large as keeps the disk busy, and what is on its way as much as the pipeline of section 6.2
+// (ZeRO-Infinity) has: the visit after the next one to be gathered, and one more.
+static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
+{
+    zero_tier optimizer = inference ? ZERO_TIER_device : (zero_tier)o->optimizer;
+    bool travels = optimizer == ZERO_TIER_nvme || o->parameters == ZERO_TIER_nvme;
+    int64_t ahead;
+    if (__builtin_mul_overflow(o->parameter_buffers, o->parameter_buffer_elems, &ahead))
+        ahead = INT64_MAX;
+    return (zr_tiering){
+        .parameters = (zero_tier)o->parameters,
+        .optimizer = optimizer,
+        .on_device = 1 - o->ratio,
+        .on_host = o->in_host,
+        .sub_group = travels ? ZR_MIN(o->sub_group, TILE_ELEMS) : o->sub_group,
+        .read_ahead = o->read_ahead && o->optimizer_buffers > 1,
+        .write_behind = o->write_behind && o->optimizer_buffers > 2,
+        .visits_ahead = 2,
+        .elems_ahead = ahead,
+        .block = o->block,
+        .persistent = o->persistent,
+        .persistent_most = o->persistent_most,
+        .live = o->live,
+    };
+}
+
 zr_settings zr_settings_of(const zr_config *config, bool inference)
 {
     return (zr_settings){
@@ -35,6 +63,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .reduce_bucket = config->reduce_bucket,
         .prefetch_bucket = config->prefetch_bucket,
         .kept_by = config->kept_by,
+        .tiering = tiering_of(&config->offload, inference),
         .inference = inference,
     };
 }
@@ -104,6 +133,7 @@ static zero_status make_plan(const zero_options *options, const zr_config *confi
 {
     zr_machine machine;
     zr_machine_fill(queue, options->comm, &machine);
+    zr_machine_limit(&machine, &config->offload, zr_local_ranks(options->comm));
     zr_settings settings = zr_settings_of(config, options->inference);
     ZERO_TRY(check_machines(&settings, options->comm, error));
     zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch : config->micro_batch,
@@ -121,7 +151,17 @@ static bool wants_overlap(const zr_config *config, const zero_comm *comm, int th
     return !comm->versions || zr_cpu_budget_get().allowed > threads * comm->size;
 }
 
-zero_status zr_engine_make(const zero_options *options, zr_config *config, zero_engine **out, zero_error *error)
+static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *faults)
+{
+    return (zr_nvme_options){
+        .parameter_paths = o->parameter_paths.at, .parameter_path_count = o->parameter_paths.count,
+        .state_paths = o->optimizer_paths.at, .state_path_count = o->optimizer_paths.count,
+        .queue_depth = (int)o->queue_depth, .lanes = (int)o->lanes, .single_submit = o->single_submit, .overlap_events = o->overlap_events,
+        .faults = faults,
+    };
+}
+
+zero_status zr_engine_make(const zero_options *options, zr_config *config, const zr_io_faults *faults, zero_engine **out, zero_error *error)
 {
     zr_queue *queue = NULL;
     zr_plan *plan = NULL;
@@ -138,11 +178,12 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, zero_
         zr_config_destroy(config);
         return status;
     }
-    zr_engine_parts parts = {.plan = plan, .config = config, .queue = queue, .comm = options->comm, .seed = options->seed, .logger = options->logger};
+    zr_engine_parts parts = {.plan = plan, .config = config, .queue = queue, .comm = options->comm, .seed = options->seed, .logger = options->logger,
+                             .nvme = nvme_of(&config->offload, faults)};
     return zr_engine_create(&parts, out, error);
 }
 
-zero_status zero_initialize(const zero_options *options, zero_engine **out, zero_error *error)
+zero_status zr_initialize(const zero_options *options, const zr_io_faults *faults, zero_engine **out, zero_error *error)
 {
     zr_config *config = NULL;
     *out = NULL;
@@ -158,11 +199,16 @@ zero_status zero_initialize(const zero_options *options, zero_engine **out, zero
         return status;
     }
     zr_observation *observation;
-    ZERO_TRY(zr_engine_make(options, config, out, error));
+    ZERO_TRY(zr_engine_make(options, config, faults, out, error));
     status = zr_observe(*out, &options->logger, (zr_step_range){0}, &observation, error);
     if (status != ZERO_OK) {
         zero_destroy(*out);
         *out = NULL;
     }
     return status;
+}
+
+zero_status zero_initialize(const zero_options *options, zero_engine **out, zero_error *error)
+{
+    return zr_initialize(options, NULL, out, error);
 }

@@ -6,7 +6,9 @@
 
 zr_settings zr_settings_of(const zr_config *config, bool inference);
 
+// zero_initialize, with what a test does to system calls of its I/O (NULL: nothing).
+zero_status zr_initialize(const zero_options *options, const zr_io_faults *faults, zero_engine **out, zero_error *error);
 // Collective. `options` without its configuration; takes `config`, resolved, also when it fails.
-zero_status zr_engine_make(const zero_options *options, zr_config *config, zero_engine **out, zero_error *error);
+zero_status zr_engine_make(const zero_options *options, zr_config *config, const zr_io_faults *faults, zero_engine **out, zero_error *error);
 
 #endif

@@ -33,7 +33,7 @@ static size_t product_scratch(void *queue, zero_dtype dtype, const zero_product_
 }
 
 // Ranks that share this machine's memory.
-static int local_ranks(const zero_comm *comm)
+int zr_local_ranks(const zero_comm *comm)
 {
     zr_launch launch;
     if (comm->versions || zr_launch_read_process(&launch, NULL) != ZERO_OK || launch.size != comm->size || launch.local_size < 1)
@@ -51,5 +51,11 @@ void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
     out->mapped = comm->versions != NULL;
     out->machine_ranks = comm->machine_ranks;
     out->staging_bytes = zr_comm_staging_bytes(comm);
-    out->memory_limit /= local_ranks(comm);
+    out->memory_limit /= zr_local_ranks(comm);
+}
+
+void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks)
+{
+    machine->tier_limit[ZERO_TIER_device] = budgets->device_memory;
+    machine->tier_limit[ZERO_TIER_host] = budgets->host_memory / local_ranks;
 }

@@ -88,7 +88,8 @@ static zero_status plan_row(const planner *p, int stage, int ranks, int64_t batc
     machine.machine_ranks = (int)settings.kept_by;
     ZERO_TRY(zr_plan_create(p->model, &shape, &settings, &machine, &plan, error));
     *row = (zr_plan_row){.stage = stage, .ranks = ranks, .micro_batch = batch, .largest = -1};
-    memcpy(row->bytes, plan->bytes, sizeof row->bytes);
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        row->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
     zr_plan_destroy(plan);
     return ZERO_OK;
 }

@@ -95,7 +95,7 @@ static zero_status reserve(sampler *s, zr_queue *queue, zero_error *error)
     size_t total = 0;
     for (int i = 0; i < ZR_COUNT(parts); i++)
         total += ZR_ROUND_UP(parts[i], ZR_ALIGN);
-    ZERO_TRY(zr_arena_create(&s->ledger, ZR_HOST, ZERO_MEM_workspace, total, &s->arena, error));
+    ZERO_TRY(zr_arena_create(&s->ledger, ZERO_TIER_host, ZERO_MEM_workspace, total, &s->arena, error));
     s->cache = (zr_decode_cache){.capacity = s->config->n_positions, .k = zr_arena_take(&s->arena, cache), .v = zr_arena_take(&s->arena, cache)};
     s->state[0] = zr_arena_take(&s->arena, width);
     s->state[1] = zr_arena_take(&s->arena, width);

@@ -18,6 +18,7 @@ typedef struct loop {
     double previous_loss;
     double smooth_ms, smooth_weight;               // mean of the last steps' time
     zero_traffic before;
+    zero_io io_before;
 } loop;
 
 static zero_status one_step(loop *l, zero_step_info *info, zero_error *error)
@@ -64,6 +65,15 @@ static int send(const zr_train *train, const zero_event *event)
     return train->comm->rank == 0 && train->options->progress ? train->options->progress(train->options->progress_user, event) : 0;
 }
 
+static zero_io io_since(loop *l)
+{
+    zero_io now;
+    const zero_io *before = &l->io_before;
+    zero_io_report(l->train->engine, &now);
+    return (zero_io){.to_host = now.to_host - before->to_host, .to_device = now.to_device - before->to_device,
+                     .nvme_read = now.nvme_read - before->nvme_read, .nvme_written = now.nvme_written - before->nvme_written};
+}
+
 static zero_traffic traffic_since(loop *l)
 {
     zero_traffic now;
@@ -80,7 +90,7 @@ static zero_status report_step(loop *l, const zero_step_info *info, double milli
     l->smooth_ms = 0.95 * l->smooth_ms + 0.05 * milliseconds;
     double mean = l->smooth_ms / l->smooth_weight;
     zr_metrics_step line = {.step = info->step, .tokens = tokens, .loss = info->loss, .lr = info->lr, .grad_norm = info->grad_norm,
-                            .loss_scale = info->loss_scale, .skipped = info->skipped, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / milliseconds, .traffic = traffic_since(l)};
+                            .loss_scale = info->loss_scale, .skipped = info->skipped, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / milliseconds, .traffic = traffic_since(l), .io = io_since(l)};
     zero_memory_report(train->engine, &line.memory);
     if (train->outputs.metrics)
         ZERO_TRY(zr_metrics_step_write(train->outputs.metrics, &line, error));
@@ -144,6 +154,7 @@ static zero_status run_step(loop *l, zero_error *error)
     zero_step_info info = {0};
     double begin = zr_clock_seconds();
     zero_traffic_report(train->engine, &l->before);
+    zero_io_report(train->engine, &l->io_before);
     ZERO_TRY(one_step(l, &info, error));
     double milliseconds = (zr_clock_seconds() - begin) * 1e3;
     if (!isfinite(info.loss))

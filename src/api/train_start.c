@@ -39,15 +39,26 @@ void zr_train_describe_model(const zr_train *train)
         say(train, "         held out: %s, %lld tokens", train->val_is_tenth ? "the last tenth" : options->val, (long long)train->val.count);
 }
 
-static void describe_memory(const zr_train *train)
+static void describe_tier(const zr_train *train, zero_tier tier, const char *heading)
 {
     const zr_plan *plan = zr_engine_plan(train->engine);
     char line[512];
     int at = 0;
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        if (plan->bytes[c] > 0 && at < (int)sizeof line)
-            at += snprintf(line + at, sizeof line - (size_t)at, "%s %.2f, ", zr_memory_category_name((zero_memory_category)c), (double)plan->bytes[c] / 1e6);
-    say(train, "memory   of a rank, planned, MB: %stotal %.2f", line, (double)zr_plan_total_bytes(plan) / 1e6);
+        if (plan->bytes[tier][c] > 0 && at < (int)sizeof line)
+            at += snprintf(line + at, sizeof line - (size_t)at, "%s %.2f, ", zr_memory_category_name((zero_memory_category)c), (double)plan->bytes[tier][c] / 1e6);
+    if (at > 0)
+        say(train, "%s: %stotal %.2f", heading, line, (double)zr_plan_tier_bytes(plan, tier) / 1e6);
+}
+
+static void describe_memory(const zr_train *train)
+{
+    const char *io = zr_engine_io_description(train->engine);
+    describe_tier(train, ZERO_TIER_device, "memory   of a rank, planned, MB");
+    describe_tier(train, ZERO_TIER_host, "         on the host");
+    describe_tier(train, ZERO_TIER_nvme, "         on NVMe");
+    if (io)
+        say(train, "         to and from NVMe: %s", io);
 }
 
 static void describe_rate(const zr_train *train, const zr_config *config)

@@ -11,31 +11,61 @@ static const char *prefix_of(const zero_model *model)
     return model->units[0].ops == zr_gpt2_unit_ops.embedding ? "transformer." : "";
 }
 
-// The part of a tensor that lies in this rank's shard of its piece.
-static zr_weight_range range_of(zero_engine *engine, int number, const zr_plan_tensor *tensor)
+typedef struct visiting {
+    const zr_piece *piece;
+    zr_span portion;
+    zero_dtype dtype;
+    char *data;
+    zr_range_use use;
+    void *user;
+    zero_status status;
+    zero_error *error;
+} visiting;
+
+static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
-    const zr_piece *piece = &zr_engine_plan(engine)->pieces[number];
-    int64_t shard_first = zr_engine_comm(engine)->rank * piece->shard;
-    int64_t first = ZR_MAX(tensor->first, shard_first), end = ZR_MIN(tensor->first + tensor->count, shard_first + piece->shard);
-    if (end <= first)
-        return (zr_weight_range){.tensor = tensor->desc};
-    zr_weight_range range = {.tensor = tensor->desc, .first = first - tensor->first, .count = end - first};
-    char *shard = zr_engine_weight_shard(engine, number, &range.dtype);
-    range.data = shard + (first - shard_first) * (int64_t)zero_dtype_bytes(range.dtype);
-    return range;
+    visiting *v = user;
+    const zr_weight_range range = {.tensor = tensor->desc, .first = first - tensor->first, .count = count, .dtype = v->dtype,
+                                   .data = v->data + (first - v->portion.first) * (int64_t)zero_dtype_bytes(v->dtype)};
+    if (v->status == ZERO_OK)
+        v->status = v->use(v->user, &range, v->error);
+}
+
+static zero_status use_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
+{
+    visiting *v = user;
+    v->portion = portion;
+    v->dtype = dtype;
+    v->data = data;
+    v->error = error;
+    zr_for_parts(v->piece, portion, use_part, v);
+    return v->status;
+}
+
+static zero_status visit_ranges(void *user, bool changed, zr_range_use use, void *use_user, zero_error *error)
+{
+    zero_engine *engine = user;
+    const zr_plan *plan = zr_engine_plan(engine);
+    for (int p = 0; p < plan->piece_count; p++) {
+        visiting visiting = {.piece = &plan->pieces[p], .use = use, .user = use_user};
+        ZERO_TRY(zr_engine_visit_weights(engine, p, changed, use_portion, &visiting, error));
+    }
+    return ZERO_OK;
+}
+
+static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    *(int64_t *)user += count;
 }
 
 static void fill_view(zero_engine *engine, const zero_tensor_desc **tensors, zr_weight_view *view)
 {
     const zr_plan *plan = zr_engine_plan(engine);
     for (int p = 0; p < plan->piece_count; p++) {
-        for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
-            const zr_plan_tensor *tensor = &plan->pieces[p].tensors[t];
-            zr_weight_range range = range_of(engine, p, tensor);
-            tensors[view->tensor_count++] = tensor->desc;
-            if (range.count > 0)
-                view->ranges[view->range_count++] = range;
-        }
+        const zr_piece *piece = &plan->pieces[p];
+        for (int t = 0; t < piece->tensor_count; t++)
+            tensors[view->tensor_count++] = piece->tensors[t].desc;
+        zr_for_parts(piece, (zr_span){zr_engine_comm(engine)->rank * piece->shard, piece->shard}, add_elements, &view->elements);
     }
 }
 
@@ -43,16 +73,13 @@ typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_
 
 static zero_status with_view(zero_engine *engine, const char *path, view_use use, zero_error *error)
 {
-    size_t count = (size_t)zr_engine_plan(engine)->tensor_count;
-    const zero_tensor_desc **tensors = zr_alloc(count * sizeof *tensors, error);
-    zr_weight_range *ranges = zr_alloc(count * sizeof *ranges, error);
-    zr_weight_view view = {.tensors = tensors, .ranges = ranges};
-    zero_status status = zr_agree(zr_engine_comm(engine), tensors && ranges ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    const zero_tensor_desc **tensors = zr_alloc((size_t)zr_engine_plan(engine)->tensor_count * sizeof *tensors, error);
+    zr_weight_view view = {.tensors = tensors, .visit = visit_ranges, .user = engine};
+    zero_status status = zr_agree(zr_engine_comm(engine), tensors ? ZERO_OK : ZERO_ERR_MEMORY, error);
     if (status == ZERO_OK) {
         fill_view(engine, tensors, &view);
         status = use(engine, path, &view, error);
     }
-    zr_free(ranges);
     zr_free(tensors);
     return status;
 }

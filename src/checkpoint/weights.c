@@ -41,6 +41,7 @@ typedef struct saving {
     zr_st_layout layout;
     zr_durable file; // rank 0
     int fd;          // the other ranks'
+    int unsynced;    // chunks
 } saving;
 
 static zero_status prepare(saving *save, const char *prefix, zero_error *error)
@@ -62,9 +63,7 @@ static zero_status prepare(saving *save, const char *prefix, zero_error *error)
 // The ranks' ranges together must be the model: a file with holes would look whole.
 static zero_status check_coverage(const saving *save, zero_error *error)
 {
-    int64_t held = 0, needed = 0;
-    for (int i = 0; i < save->view->range_count; i++)
-        held += save->view->ranges[i].count;
+    int64_t held = save->view->elements, needed = 0;
     for (int i = 0; i < save->view->tensor_count; i++)
         needed += zr_tensor_desc_elements(save->view->tensors[i]);
     ZERO_TRY(zr_comm_all_reduce_small(save->comm, &held, 1, ZERO_I64, ZR_SUM, error));
@@ -143,31 +142,29 @@ static zero_status write_elements(const saving *save, int fd, const zr_weight_ra
     return ZERO_OK;
 }
 
-static zero_status write_range(const saving *save, int fd, const zr_weight_range *range, int *unsynced,
-                               zero_error *error)
+static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
 {
+    saving *save = user;
+    int fd = save->comm->rank == 0 ? save->file.fd : save->fd;
     assert(range->first >= 0 && range->count >= 0 && range->first <= zr_tensor_desc_elements(range->tensor) - range->count);
     int64_t begin = tensor_begin(save, range->tensor) + range->first * (int64_t)sizeof(float);
     for (int64_t done = 0, step; done < range->count; done += step) {
         step = ZR_MIN(range->count - done, CHUNK);
         int64_t at = begin + done * (int64_t)sizeof(float);
         ZERO_TRY(write_elements(save, fd, range, done, step, at, error));
-        *unsynced += step == CHUNK;
-        if (*unsynced == CHUNKS_UNSYNCED && fdatasync(fd))
+        save->unsynced += step == CHUNK;
+        if (save->unsynced == CHUNKS_UNSYNCED && fdatasync(fd))
             return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk", save->path);
-        *unsynced %= CHUNKS_UNSYNCED;
+        save->unsynced %= CHUNKS_UNSYNCED;
         zr_comm_progress(save->comm, save->comm->step);
     }
     return ZERO_OK;
 }
 
-static zero_status write_ranges(const saving *save, zero_error *error)
+static zero_status write_ranges(saving *save, zero_error *error)
 {
-    int fd = save->comm->rank == 0 ? save->file.fd : save->fd;
-    int unsynced = 0;
-    for (int i = 0; i < save->view->range_count; i++)
-        ZERO_TRY(write_range(save, fd, &save->view->ranges[i], &unsynced, error));
-    if (fsync(fd))
+    ZERO_TRY(save->view->visit(save->view->user, false, write_range, save, error));
+    if (fsync(save->comm->rank == 0 ? save->file.fd : save->fd))
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk", save->path);
     return ZERO_OK;
 }
@@ -233,13 +230,19 @@ static zero_status read_elements(const zr_st_set *set, const zr_st_tensor *tenso
     return ZERO_OK;
 }
 
-static zero_status read_range(zero_comm *comm, const zr_st_set *set, const zr_weight_range *range, zero_error *error)
+typedef struct loading {
+    zero_comm *comm;
+    const zr_st_set *set;
+} loading;
+
+static zero_status read_range(void *user, const zr_weight_range *range, zero_error *error)
 {
-    const zr_st_tensor *tensor = zr_st_find(set, range->tensor->name);
+    const loading *load = user;
+    const zr_st_tensor *tensor = zr_st_find(load->set, range->tensor->name);
     for (int64_t done = 0, step; done < range->count; done += step) {
         step = ZR_MIN(range->count - done, CHUNK);
-        ZERO_TRY(read_elements(set, tensor, range, done, step, error));
-        zr_comm_progress(comm, comm->step);
+        ZERO_TRY(read_elements(load->set, tensor, range, done, step, error));
+        zr_comm_progress(load->comm, load->comm->step);
     }
     return ZERO_OK;
 }
@@ -252,8 +255,9 @@ static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_
     ZERO_TRY(zr_st_open(directory, &set, error));
     for (int i = 0; i < view->tensor_count && status == ZERO_OK; i++)
         status = check_tensor(&set, directory, view->tensors[i], error);
-    for (int i = 0; i < view->range_count && status == ZERO_OK; i++)
-        status = read_range(comm, &set, &view->ranges[i], error);
+    loading load = {comm, &set};
+    if (status == ZERO_OK)
+        status = view->visit(view->user, true, read_range, &load, error);
     zr_st_close(&set);
     return status;
 }

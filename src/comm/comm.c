@@ -57,8 +57,6 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
     if (bytes < 0 || slots < 0)
         return zr_comm_settle(
             comm, zr_fail(error, ZERO_ERR_INTERNAL, "a window of %lld bytes and %d slots", (long long)bytes, slots), error);
-    if (kind == ZR_WINDOW_MACHINE && comm->versions)
-        return zr_comm_settle(comm, zr_fail(error, ZERO_ERR_INTERNAL, "a machine window where all ranks map shared ones"), error);
     zr_courier_drain(comm->courier);
     ZERO_TRY(zr_comm_settle(comm, comm->ops->window_create(comm, &window, error), error));
     *out = window;

@@ -31,6 +31,7 @@ static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int r
                              .may_overlap = true,
                              .rank = rank,
                              .size = control->ranks,
+                             .machine_ranks = control->ranks,
                              .timeout = timeout,
                              .impl = &made->local};
     return &made->comm;

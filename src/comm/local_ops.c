@@ -1,7 +1,8 @@
 // Operations on windows: every rank reads its peers' regions in place, as soon as each peer has sealed its operand.
 //
 // reduce-scatter: rank r sums shard r of all regions; no other rank reads or writes shard r of any region meanwhile, so the
-// sum may go in place. all-gather: rank r copies shard p from rank p's region; in a shared window nothing moves.
+// sum may go in place. all-gather: rank r copies shard p from rank p's region; in a shared window nothing moves, and in a machine window
+// each rank copies its own shard to where all find it.
 #include "comm/copy.h"
 #include "comm/local_window.h"
 #include "comm/settle.h"
@@ -73,21 +74,6 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target 
     return ZERO_OK;
 }
 
-zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
-{
-    zr_window *window = handle->window;
-    int64_t bytes = zr_handle_shard_bytes(handle);
-    for (int i = 1; i < window->comm->size; i++) {
-        int r = (window->comm->rank + i) % window->comm->size;
-        int64_t at = handle->offset + r * bytes;
-        ZERO_TRY(await_sealed(handle, r, "all_gather", error));
-        if (window->kind == ZR_WINDOW_SYMMETRIC)
-            zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes, window->comm->threads);
-    }
-    drain(handle);
-    return ZERO_OK;
-}
-
 zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error)
 {
     const zr_local_window *mine = window->impl;
@@ -142,6 +128,37 @@ static zero_status await_published(zr_window *window, int slot, uint64_t version
 static zero_status await_released(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
     return await_all(window, slot, offsetof(zr_slot_words, released), version, "waiting for release", error);
+}
+
+// Every rank maps the machine's region: each puts its own shard there once all have started, and waits for the others'.
+static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
+{
+    zr_window *window = handle->window;
+    int64_t bytes = zr_handle_shard_bytes(handle);
+    for (int i = 1; i < window->comm->size; i++)
+        ZERO_TRY(await_sealed(handle, (window->comm->rank + i) % window->comm->size, "all_gather", error));
+    zr_comm_copy(window->mine + handle->offset + window->comm->rank * bytes, handle->own, bytes, window->comm->threads);
+    ZERO_TRY(publish(window, handle->slot, handle->sequence, error));
+    ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence, "all_gather", error));
+    drain(handle);
+    return ZERO_OK;
+}
+
+zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
+{
+    zr_window *window = handle->window;
+    int64_t bytes = zr_handle_shard_bytes(handle);
+    if (window->kind == ZR_WINDOW_MACHINE)
+        return gather_into_machine(handle, error);
+    for (int i = 1; i < window->comm->size; i++) {
+        int r = (window->comm->rank + i) % window->comm->size;
+        int64_t at = handle->offset + r * bytes;
+        ZERO_TRY(await_sealed(handle, r, "all_gather", error));
+        if (window->kind == ZR_WINDOW_SYMMETRIC)
+            zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes, window->comm->threads);
+    }
+    drain(handle);
+    return ZERO_OK;
 }
 
 const zr_version_ops zr_local_versions = {

@@ -19,13 +19,14 @@ typedef struct shape { int64_t words, stride, bytes; } shape; // bytes of the sl
 static zero_status measure(const zr_window *window, shape *out, zero_error *error)
 {
     int ranks = window->comm->size;
-    int64_t regions = window->kind == ZR_WINDOW_SHARED ? 1 : ranks;
+    bool one = window->kind != ZR_WINDOW_SYMMETRIC;
+    int64_t regions = one ? 1 : ranks;
     if (window->bytes > (INT64_MAX >> 1) / regions - (1 << 30))
         return zr_fail(error, ZERO_ERR_MEMORY, "a window of %lld bytes on %d ranks is more than can be addressed",
                        (long long)window->bytes, ranks);
     int64_t region = ZR_ROUND_UP(window->bytes, ZR_PAGE);
     out->words = ZR_ROUND_UP((int64_t)sizeof(zr_slot_words) * ZR_MAX(window->slots, 1) * ranks, ZR_PAGE);
-    out->stride = window->kind == ZR_WINDOW_SHARED ? 0 : region;
+    out->stride = one ? 0 : region;
     out->bytes = out->words + region * regions;
     return ZERO_OK;
 }

@@ -1,7 +1,7 @@
 // A window of the local communicator as one rank maps it. Private to local_window.c and local_ops.c.
 //
 //   symmetric: [slot words (slots, N)] [rank 0's region, whole pages] [rank 1's] ...
-//   shared:    [slot words (slots, N)] [the one region]
+//   shared, machine: [slot words (slots, N)] [the one region]
 #ifndef ZR_COMM_LOCAL_WINDOW_H
 #define ZR_COMM_LOCAL_WINDOW_H
 
@@ -10,7 +10,7 @@
 typedef struct zr_slot_words { // of one rank and slot, written by that rank only
     _Alignas(ZR_LINE) _Atomic uint64_t sealed; // operations started: (sequence, check)
     _Atomic uint64_t drained;                  // operations whose operands were read
-    _Atomic uint64_t published, released;      // versions (shared windows)
+    _Atomic uint64_t published, released;      // versions (shared windows); published: gathers whose own shard is there (machine windows)
 } zr_slot_words;
 
 typedef struct zr_local_window {

@@ -1,7 +1,9 @@
 // One rank: the trivial twin of every communicator. Nothing waits; what would wait for ever is an error.
 #include "base/alloc.h"
+#include "comm/copy.h"
 #include "comm/implementations.h"
 #include "comm/region.h"
+#include "comm/settle.h"
 
 #include <string.h>
 
@@ -61,6 +63,8 @@ static zero_status reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
 
 static zero_status all_gather_wait(zr_handle *handle, zero_error *error)
 {
+    if (handle->own)
+        zr_comm_copy(handle->window->mine + handle->offset, handle->own, zr_handle_shard_bytes(handle), handle->window->comm->threads);
     return ZERO_OK;
 }
 

@@ -44,6 +44,26 @@ typedef struct zr_comms_logger {
     uint32_t ops;          // bit per zero_comm_op
 } zr_comms_logger;
 
+#define ZR_CONFIG_MOST_PATHS 16
+
+typedef struct zr_paths { // directories, owned by the configuration's JSON
+    const char *at[ZR_CONFIG_MOST_PATHS];
+    int count;
+} zr_paths;
+
+typedef struct zr_offload_config { // what lies where, and how it travels
+    int parameters, optimizer;              // a zero_tier
+    zr_paths parameter_paths, optimizer_paths;
+    int64_t parameter_buffers, parameter_buffer_elems, optimizer_buffers;
+    int64_t in_host;                        // elements of parameters on the host where the rest is on NVMe
+    int64_t sub_group, persistent, persistent_most, live; // elements
+    double ratio;                           // part of the elements whose optimizer states are offloaded
+    bool read_ahead, write_behind;
+    int64_t block, queue_depth, lanes;      // of I/O
+    bool single_submit, overlap_events;
+    int64_t device_memory, host_memory;     // bytes of a rank, of a machine; 0: not said
+} zr_offload_config;
+
 typedef struct zr_config {
     char *name;           // of the file, for messages
     zr_setting *settings; // (zr_key_count())
@@ -67,6 +87,7 @@ typedef struct zr_config {
     bool wall_clock_breakdown, memory_breakdown;
     zr_flops_profiler flops_profiler;
     zr_comms_logger comms_logger;
+    zr_offload_config offload;
 
     bool adam_w_mode; // as given; optimizer.kind already tells
 } zr_config;

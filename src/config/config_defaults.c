@@ -68,6 +68,21 @@ static json_t *auto_bucket(const zr_config *config, const zr_config_facts *facts
     return json_integer(elements);
 }
 
+// accelerate's rules for what it calls auto: nine tenths of the width squared, and ten times the width.
+static json_t *auto_prefetch(const zr_config *config, const zr_config_facts *facts)
+{
+    if (facts->hidden < 1 || facts->hidden > 1 << 30)
+        return zr_key_standard(zr_key_at(zr_key_find("zero_optimization.stage3_prefetch_bucket_size")));
+    return json_integer(facts->hidden * facts->hidden / 10 * 9);
+}
+
+static json_t *auto_persistence(const zr_config *config, const zr_config_facts *facts)
+{
+    if (facts->hidden < 1 || facts->hidden > 1 << 30)
+        return zr_key_standard(zr_key_at(zr_key_find("zero_optimization.stage3_param_persistence_threshold")));
+    return json_integer(10 * facts->hidden);
+}
+
 static json_t *same_lr(const zr_config *config, const zr_config_facts *facts)
 {
     return json_real(json_number_value(zr_config_value(config, LR)));
@@ -108,6 +123,8 @@ static const value_rule rules[] = {
     {EPS, kind_eps, kind_eps, NULL},
     {DECAY, auto_decay, NULL, NULL},
     {"zero_optimization.reduce_bucket_size", auto_bucket, NULL, NULL},
+    {"zero_optimization.stage3_prefetch_bucket_size", auto_prefetch, NULL, NULL},
+    {"zero_optimization.stage3_param_persistence_threshold", auto_persistence, NULL, NULL},
     {S "warmup_max_lr", same_lr, absent_max_lr, same_lr},
     {S "warmup_num_steps", auto_warmup, NULL, NULL},
     {S "total_num_steps", auto_total, NULL, NULL},

@@ -49,7 +49,7 @@ static void fill_field(zr_config *config, const zr_key *key, const json_t *value
     char *field = (char *)config + key->field;
     if (key->type == ZR_KEY_BOOL)
         *(bool *)field = json_is_true(value);
-    else if (key->type == ZR_KEY_INT)
+    else if (key->type == ZR_KEY_INT || key->type == ZR_KEY_BYTES)
         *(int64_t *)field = json_integer_value(value);
     else if (key->type == ZR_KEY_NUMBER)
         *(double *)field = json_number_value(value);
@@ -135,7 +135,7 @@ static const char *without_effect(const zr_config *config, int index, char text[
         return NULL;
     if (!zr_key_is_idle(key, config))
         return key->treatment == ZR_KEY_NO_EFFECT ? key->reason : NULL;
-    snprintf(text, ZR_KEY_PATH_BYTES, "%s is false", key->needs);
+    snprintf(text, ZR_KEY_PATH_BYTES, "%s is %s", key->needs, json_is_string(zr_config_value(config, key->needs)) ? "none" : "false");
     return text;
 }
 
@@ -192,6 +192,7 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, c
     ZERO_TRY(check_schedule(config, logger, error));
     ZERO_TRY(zr_config_fill_precision(config, logger, error));
     ZERO_TRY(zr_config_fill_profilers(config, logger, error));
+    ZERO_TRY(zr_config_fill_offload(config, logger, error));
     report(config, logger);
     return ZERO_OK;
 }

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 static const char *const type_names[] = {
+    [ZR_KEY_BYTES] = "bytes",
     [ZR_KEY_BOOL] = "true or false", [ZR_KEY_INT] = "integer", [ZR_KEY_NUMBER] = "number", [ZR_KEY_STRING] = "string",
     [ZR_KEY_ENUM] = "one of",        [ZR_KEY_LIST] = "list",   [ZR_KEY_OBJECT] = "object", [ZR_KEY_ANY] = "anything",
 };
@@ -79,6 +80,32 @@ static bool check_int(const zr_key *key, json_t *value, json_t **normal)
     return true;
 }
 
+// "512", "24GB", "512MiB"; -1 for what is none of them.
+static double bytes_of(const char *text)
+{
+    static const struct { const char *suffix; double factor; } units[] = {
+        {"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+        {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+    };
+    char *end;
+    double number = strtod(text, &end);
+    while (end > text && *end == ' ')
+        end++;
+    for (int i = 0; i < ZR_COUNT(units) && end > text; i++)
+        if (!strcmp(end, units[i].suffix))
+            return number * units[i].factor;
+    return -1;
+}
+
+static bool check_bytes(json_t *value, json_t **normal)
+{
+    double bytes = json_is_string(value) ? bytes_of(json_string_value(value)) : json_is_number(value) ? json_number_value(value) : -1;
+    if (!(bytes >= 1 && bytes < 0x1p62))
+        return false;
+    *normal = json_integer((json_int_t)bytes);
+    return true;
+}
+
 static bool check_number(const zr_key *key, json_t *value, json_t **normal)
 {
     double real = json_number_value(value);
@@ -120,6 +147,9 @@ static void describe_wanted(const zr_key *key, char wanted[ZR_KEY_WANTED_BYTES])
     case ZR_KEY_ENUM:
         describe_choices(key, wanted);
         break;
+    case ZR_KEY_BYTES:
+        snprintf(wanted, ZR_KEY_WANTED_BYTES, "a number of bytes, such as 2147483648, \"2GB\" or \"512MiB\"");
+        break;
     default:
         snprintf(wanted, ZR_KEY_WANTED_BYTES, "%s%s",
                  key->type == ZR_KEY_BOOL     ? ""
@@ -143,6 +173,8 @@ static bool check_type(const zr_key *key, json_t *value, json_t **normal)
         return check_number(key, value, normal);
     case ZR_KEY_ENUM:
         return check_enum(key, value, normal);
+    case ZR_KEY_BYTES:
+        return check_bytes(value, normal);
     case ZR_KEY_BOOL:
         fits = json_is_boolean(value);
         break;

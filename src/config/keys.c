@@ -13,6 +13,7 @@ static const struct {
     const int *count;
 } groups[] = {
     {zr_keys_batch, &zr_keys_batch_count},         {zr_keys_zero, &zr_keys_zero_count},
+    {zr_keys_offload, &zr_keys_offload_count},
     {zr_keys_precision, &zr_keys_precision_count}, {zr_keys_optimizer, &zr_keys_optimizer_count},
     {zr_keys_schedule, &zr_keys_schedule_count},   {zr_keys_sections, &zr_keys_sections_count},
 };

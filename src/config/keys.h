@@ -11,6 +11,7 @@ typedef enum zr_key_type {
     ZR_KEY_BOOL,
     ZR_KEY_INT,    // 5e8 is one, 0.5 is not, "max" is 2^63-1
     ZR_KEY_NUMBER,
+    ZR_KEY_BYTES,  // 512, "512", "2GB", "512MiB"
     ZR_KEY_STRING,
     ZR_KEY_ENUM,   // one of `choices`
     ZR_KEY_LIST,
@@ -34,7 +35,8 @@ typedef struct zr_key {
     const char *choices;  // enum: "none|cpu|nvme"
     const char *allowed;  // "false|0": what is not refused, and any object not "enabled"; honoured keys: NULL is all
     const char *becomes;  // renamed keys: the path read instead
-    const char *needs;    // honoured keys: a switch, earlier in the table, without which this one has no effect; NULL: none
+    const char *needs;    // honoured keys: a switch, earlier in the table (true, or an enum that is not "none"), without which this one has
+                          // no effect; NULL: none
     zr_key_type type;
     zr_treatment treatment;
     bool nullable;        // null is allowed
@@ -68,9 +70,9 @@ const char *zr_key_type_name(zr_key_type type);
 const char *zr_treatment_name(zr_treatment treatment);
 
 // Rows by section, joined by keys.c.
-extern const zr_key zr_keys_batch[], zr_keys_zero[], zr_keys_precision[], zr_keys_optimizer[], zr_keys_schedule[],
+extern const zr_key zr_keys_batch[], zr_keys_zero[], zr_keys_offload[], zr_keys_precision[], zr_keys_optimizer[], zr_keys_schedule[],
     zr_keys_sections[];
-extern const int zr_keys_batch_count, zr_keys_zero_count, zr_keys_precision_count, zr_keys_optimizer_count,
+extern const int zr_keys_batch_count, zr_keys_zero_count, zr_keys_offload_count, zr_keys_precision_count, zr_keys_optimizer_count,
     zr_keys_schedule_count, zr_keys_sections_count;
 
 #endif

@@ -1,10 +1,9 @@
-// Rows of the remaining sections: activation checkpointing, aio, monitors, profilers, autotuning, elasticity,
+// Rows of the remaining sections: activation checkpointing, monitors, profilers, autotuning, elasticity,
 // checkpoints, pipeline and tensor parallelism, and what DeepSpeed itself has removed.
 #include "config/config.h"
 
 #define NOT_BUILT_RECOMPUTING "recomputing activations is not built yet"
 #define NO_RECOMPUTING "activations are kept, none is recomputed"
-#define NO_NVME "nothing is offloaded to NVMe"
 #define MONITOR_OFF "the monitor is off"
 #define PROFILER "flops_profiler.enabled"
 #define COMMS_LOGGER "comms_logger.enabled"
@@ -30,18 +29,6 @@ const zr_key zr_keys_sections[] = {
      .treatment = ZR_KEY_NO_EFFECT, .reason = NO_RECOMPUTING, .help = "synchronise the device at each checkpoint"},
     {.path = "activation_checkpointing.profile", .type = ZR_KEY_BOOL, .standard = "false",
      .treatment = ZR_KEY_NO_EFFECT, .reason = NO_RECOMPUTING, .help = "time each checkpoint"},
-    {.path = "aio.block_size", .type = ZR_KEY_INT, .standard = "1048576", .above = true, .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NO_NVME, .help = "bytes of one transfer"},
-    {.path = "aio.queue_depth", .type = ZR_KEY_INT, .standard = "8", .above = true, .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NO_NVME, .help = "transfers in flight"},
-    {.path = "aio.intra_op_parallelism", .type = ZR_KEY_INT, .standard = "1", .above = true,
-     .treatment = ZR_KEY_NO_EFFECT, .reason = NO_NVME, .help = "threads of one transfer"},
-    {.path = "aio.single_submit", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NO_NVME, .help = "submit transfers one by one"},
-    {.path = "aio.overlap_events", .type = ZR_KEY_BOOL, .standard = "true", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NO_NVME, .help = "submit while waiting"},
-    {.path = "aio.use_gds", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_NO_EFFECT, .reason = NO_NVME,
-     .help = "GPUDirect Storage"},
     {.path = "tensorboard.enabled", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED,
      .allowed = "false", .reason = "this monitor is not built yet; metrics.jsonl has every step",
      .help = "write what the run measures"},

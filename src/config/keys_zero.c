@@ -1,10 +1,9 @@
-// Rows of zero_optimization and its offload sections.
+// Rows of zero_optimization; what is offloaded: keys_offload.c.
 #include "config/config.h"
 
 #define Z "zero_optimization."
 #define PLANNED "what is gathered, and when, follows from the static plan of units"
 #define MAPPED "weights are published by one all-gather of equal shards, or mapped on one machine"
-#define NOTHING_OFFLOADED "nothing is offloaded"
 
 const zr_key zr_keys_zero[] = {
     {.path = "zero_optimization", .type = ZR_KEY_BOOL, .treatment = ZR_KEY_RENAMED, .becomes = Z "stage",
@@ -39,19 +38,9 @@ const zr_key zr_keys_zero[] = {
      .reason = "the layers are the library's own", .help = "PyTorch's Module.apply at stage 3"},
     {.path = Z "compute_grad_norm", .type = ZR_KEY_BOOL, .standard = "true", .treatment = ZR_KEY_NO_EFFECT,
      .reason = "the norm of the gradient is always computed", .help = "compute the norm of the gradient"},
-    {.path = Z "sub_group_size", .type = ZR_KEY_INT, .standard = "1e9", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = "updates go piece by piece", .help = "elements updated at a time at stage 3"},
     {.path = Z "stage3_prefetch_bucket_size", .type = ZR_KEY_INT, .standard = "5e7",
      .field = offsetof(zr_config, prefetch_bucket),
      .help = "elements gathered ahead, at most, where stage 3 gathers at all: a larger unit is gathered when it is its turn"},
-    {.path = Z "stage3_param_persistence_threshold", .type = ZR_KEY_INT, .standard = "1e5",
-     .treatment = ZR_KEY_NO_EFFECT, .reason = PLANNED, .help = "smaller parameters stay on every rank"},
-    {.path = Z "stage3_model_persistence_threshold", .type = ZR_KEY_INT, .standard = "max",
-     .treatment = ZR_KEY_NO_EFFECT, .reason = PLANNED, .help = "elements that stay on every rank, at most"},
-    {.path = Z "stage3_max_live_parameters", .type = ZR_KEY_INT, .standard = "1e9", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = PLANNED, .help = "gathered elements at a time, at most"},
-    {.path = Z "stage3_max_reuse_distance", .type = ZR_KEY_INT, .standard = "1e9", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = PLANNED, .help = "keep what is needed again within so many elements"},
     {.path = Z "stage3_module_granularity_threshold", .type = ZR_KEY_INT, .standard = "0",
      .treatment = ZR_KEY_NO_EFFECT, .reason = PLANNED, .help = "gather small modules as one"},
     {.path = Z "stage3_use_all_reduce_for_fetch_params", .type = ZR_KEY_BOOL, .standard = "false",
@@ -97,48 +86,5 @@ const zr_key zr_keys_zero[] = {
      .reason = PLANNED, .help = "warn when the order of modules changes"},
     {.path = Z "save_muon_momentum_buffer_in_memory", .type = ZR_KEY_BOOL, .standard = "false",
      .treatment = ZR_KEY_NO_EFFECT, .reason = "there is no Muon here", .help = "where Muon keeps its momentum"},
-
-    {.path = Z "offload_param.device", .type = ZR_KEY_ENUM, .choices = "none|cpu|nvme", .standard = "none",
-     .treatment = ZR_KEY_REFUSED, .allowed = "none", .reason = "offload is not built yet",
-     .help = "where parameters lie"},
-    {.path = Z "offload_param.nvme_path", .type = ZR_KEY_STRING, .standard = "null", .nullable = true,
-     .treatment = ZR_KEY_NO_EFFECT, .reason = NOTHING_OFFLOADED, .help = "directory for parameters"},
-    {.path = Z "offload_param.buffer_count", .type = ZR_KEY_INT, .standard = "5", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NOTHING_OFFLOADED, .help = "buffers between NVMe and device"},
-    {.path = Z "offload_param.buffer_size", .type = ZR_KEY_INT, .standard = "1e8", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NOTHING_OFFLOADED, .help = "elements of a buffer"},
-    {.path = Z "offload_param.max_in_cpu", .type = ZR_KEY_INT, .standard = "1e9", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NOTHING_OFFLOADED, .help = "elements kept on the host"},
-    {.path = Z "offload_param.pin_memory", .type = ZR_KEY_BOOL, .standard = "true", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NOTHING_OFFLOADED, .help = "page-locked host memory"},
-    {.path = Z "offload_optimizer.device", .type = ZR_KEY_ENUM, .choices = "none|cpu|nvme", .standard = "none",
-     .treatment = ZR_KEY_REFUSED, .allowed = "none", .reason = "offload is not built yet",
-     .help = "where optimizer states lie"},
-    {.path = Z "offload_optimizer.nvme_path", .type = ZR_KEY_STRING, .standard = "null", .nullable = true,
-     .treatment = ZR_KEY_NO_EFFECT, .reason = NOTHING_OFFLOADED, .help = "directory for optimizer states"},
-    {.path = Z "offload_optimizer.buffer_count", .type = ZR_KEY_INT, .standard = "4", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NOTHING_OFFLOADED, .help = "buffers between NVMe and host"},
-    {.path = Z "offload_optimizer.pin_memory", .type = ZR_KEY_BOOL, .standard = "true", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NOTHING_OFFLOADED, .help = "page-locked host memory"},
-    {.path = Z "offload_optimizer.pipeline_read", .type = ZR_KEY_BOOL, .standard = "false",
-     .treatment = ZR_KEY_NO_EFFECT, .reason = NOTHING_OFFLOADED, .help = "read the next tile during an update"},
-    {.path = Z "offload_optimizer.pipeline_write", .type = ZR_KEY_BOOL, .standard = "false",
-     .treatment = ZR_KEY_NO_EFFECT, .reason = NOTHING_OFFLOADED, .help = "write the last tile during an update"},
-    {.path = Z "offload_optimizer.fast_init", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NOTHING_OFFLOADED, .help = "quicker start with NVMe"},
-    {.path = Z "offload_optimizer.ratio", .type = ZR_KEY_NUMBER, .standard = "1.0", .most = 1,
-     .treatment = ZR_KEY_NO_EFFECT, .reason = NOTHING_OFFLOADED, .help = "part of the states that is offloaded"},
-    {.path = Z "offload_optimizer.super_offload", .type = ZR_KEY_BOOL, .standard = "false",
-     .treatment = ZR_KEY_NO_EFFECT, .reason = NOTHING_OFFLOADED, .help = "offload on superchips"},
-    {.path = Z "offload_optimizer.cpuadam_cores_perc", .type = ZR_KEY_NUMBER, .standard = "0.8", .most = 1,
-     .treatment = ZR_KEY_NO_EFFECT, .reason = NOTHING_OFFLOADED, .help = "part of the cores for host updates"},
-    {.path = Z "cpu_offload", .type = ZR_KEY_BOOL, .treatment = ZR_KEY_RENAMED, .becomes = Z "offload_optimizer.device",
-     .reason = "deprecated: true is the device cpu", .help = "the older way to offload optimizer states"},
-    {.path = Z "cpu_offload_param", .type = ZR_KEY_BOOL, .treatment = ZR_KEY_RENAMED,
-     .becomes = Z "offload_param.device", .reason = "deprecated: true is the device cpu",
-     .help = "the older way to offload parameters"},
-    {.path = Z "cpu_offload_use_pin_memory", .type = ZR_KEY_BOOL, .standard = "null", .nullable = true,
-     .treatment = ZR_KEY_NO_EFFECT, .reason = "it is deprecated and has no successor",
-     .help = "page-locked host memory"},
 };
 const int zr_keys_zero_count = ZR_COUNT(zr_keys_zero);

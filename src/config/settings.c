@@ -153,7 +153,9 @@ bool zr_key_applies(const zr_key *key, const zr_config *config)
 
 bool zr_key_is_idle(const zr_key *key, const zr_config *config)
 {
-    return key->needs && !json_is_true(zr_config_value(config, key->needs));
+    const json_t *on = key->needs ? zr_config_value(config, key->needs) : NULL;
+    bool chosen = json_is_string(on) && strcmp(json_string_value(on), "none") && strcmp(json_string_value(on), "auto");
+    return key->needs && !json_is_true(on) && !chosen;
 }
 
 void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out)

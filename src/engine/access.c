@@ -12,6 +12,7 @@ zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->comm; }
 zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
 const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
 void zr_engine_observe(zero_engine *engine, const zr_observer *observer) { engine->observer = *observer; }
+const char *zr_engine_io_description(const zero_engine *engine) { return engine->offload.io ? zr_io_description(engine->offload.io) : NULL; }
 double zr_engine_loss_scale(const zero_engine *engine) { return engine->scale.scale; }
 int64_t zero_accumulation(const zero_engine *engine) { return engine->plan->settings.accumulation; }
 int64_t zero_parameter_count(const zero_engine *engine) { return engine->plan->parameters; }
@@ -73,18 +74,34 @@ static zr_span owned_part(const zr_piece *piece, const zr_plan_tensor *tensor, i
     return (zr_span){first, ZR_MAX(0, end - first)};
 }
 
-// Each owner sends its part to all, as fp32. dtype: of own_shard.
-static zero_status collect(zero_engine *engine, int number, const zr_plan_tensor *tensor, zero_dtype dtype, const void *own_shard, float *out, zero_error *error)
+typedef struct copying { // between a buffer that holds a whole tensor in fp32 and the part of it that this rank owns
+    zr_span part;
+    int64_t tensor_first;
+    float *out;      // from the shard,
+    const float *in; // or into it
+} copying;
+
+static zero_status copy_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
 {
-    const zr_piece *piece = &engine->plan->pieces[number];
+    const copying *c = user;
+    int64_t first = ZR_MAX(portion.first, c->part.first), end = ZR_MIN(portion.first + portion.count, c->part.first + c->part.count);
+    char *at = (char *)data + (first - portion.first) * (int64_t)zero_dtype_bytes(dtype);
+    if (end <= first)
+        return ZERO_OK;
+    if (c->in)
+        zr_narrow(dtype, c->in + (first - c->tensor_first), end - first, at);
+    else
+        zr_widen(dtype, at, end - first, c->out + (first - c->tensor_first));
+    return ZERO_OK;
+}
+
+// Each owner sends its part to all; the own one is there already.
+static zero_status share_parts(zero_engine *engine, int number, const zr_plan_tensor *tensor, float *out, zero_error *error)
+{
     for (int r = 0; r < engine->comm->size; r++) {
-        zr_span part = owned_part(piece, tensor, r);
-        if (part.count == 0)
-            continue;
-        float *to = out + (part.first - tensor->first);
-        if (r == engine->comm->rank)
-            zr_widen(dtype, (const char *)own_shard + (part.first - r * piece->shard) * (int64_t)zero_dtype_bytes(dtype), part.count, to);
-        ZERO_TRY(zr_comm_broadcast(engine->comm, to, part.count * (int64_t)sizeof *to, r, error));
+        zr_span part = owned_part(&engine->plan->pieces[number], tensor, r);
+        if (part.count > 0)
+            ZERO_TRY(zr_comm_broadcast(engine->comm, out + (part.first - tensor->first), part.count * (int64_t)sizeof *out, r, error));
     }
     return ZERO_OK;
 }
@@ -94,9 +111,17 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     const zr_plan_tensor *tensor;
     int piece;
     ZERO_TRY(find(engine, "zero_read_parameter", name, out, elements, &piece, &tensor, error));
-    zero_dtype dtype;
-    const void *shard = zr_engine_weight_shard(engine, piece, &dtype);
-    return collect(engine, piece, tensor, dtype, shard, out, error);
+    copying copying = {.part = owned_part(&engine->plan->pieces[piece], tensor, engine->comm->rank), .tensor_first = tensor->first, .out = out};
+    ZERO_TRY(zr_engine_visit_weights(engine, piece, false, copy_portion, &copying, error));
+    return share_parts(engine, piece, tensor, out, error);
+}
+
+static zero_status visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    if (p->kind == ZERO_TRAINABLE && p->state_tier == ZERO_TIER_nvme)
+        return zr_tiles_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);
+    return visit(user, zr_own_shard(engine, piece), p->accumulator_dtype, (void *)zr_own_shard_gradient(engine, piece), error);
 }
 
 zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
@@ -106,7 +131,9 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     ZERO_TRY(find(engine, "zero_read_gradient", name, out, elements, &piece, &tensor, error));
     if (engine->plan->pieces[piece].grad_first < 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient", name);
-    ZERO_TRY(collect(engine, piece, tensor, engine->plan->pieces[piece].accumulator_dtype, zr_own_shard_gradient(engine, piece), out, error));
+    copying copying = {.part = owned_part(&engine->plan->pieces[piece], tensor, engine->comm->rank), .tensor_first = tensor->first, .out = out};
+    ZERO_TRY(visit_gradient(engine, piece, copy_portion, &copying, error));
+    ZERO_TRY(share_parts(engine, piece, tensor, out, error));
     float factor = engine->plan->pieces[piece].kind == ZERO_TRAINABLE ? (float)(1 / engine->gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
         out[i] *= factor;
@@ -119,17 +146,13 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
     int number;
     ZERO_TRY(zr_engine_between_steps(engine, "zero_write_parameter", error));
     ZERO_TRY(find(engine, "zero_write_parameter", name, in, elements, &number, &tensor, error));
-    const zr_piece *piece = &engine->plan->pieces[number];
-    zr_span part = owned_part(piece, tensor, engine->comm->rank);
+    copying copying = {.part = owned_part(&engine->plan->pieces[number], tensor, engine->comm->rank), .tensor_first = tensor->first, .in = in};
     ZERO_TRY(zr_comm_barrier(engine->comm, error));
-    zero_dtype dtype;
-    char *shard = zr_engine_weight_shard(engine, number, &dtype);
-    if (part.count > 0)
-        zr_narrow(dtype, in + (part.first - tensor->first), part.count, shard + (part.first - engine->comm->rank * piece->shard) * (int64_t)zero_dtype_bytes(dtype));
+    ZERO_TRY(zr_engine_visit_weights(engine, number, true, copy_portion, &copying, error));
     return zr_engine_parameters_changed(engine, error);
 }
 
-typedef struct search { const char *shard; zero_dtype dtype; int64_t shard_first; int64_t found; } search;
+typedef struct search { const zr_piece *piece; const char *data; zero_dtype dtype; int64_t first; int64_t found; } search;
 
 static void search_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
@@ -138,27 +161,38 @@ static void search_part(void *user, const zr_plan_tensor *tensor, int64_t first,
     for (int64_t at = 0; at < count && s->found < 0; at += ZR_CHUNK) {
         float values[ZR_CHUNK];
         int64_t n = ZR_MIN(ZR_CHUNK, count - at);
-        zr_widen(s->dtype, s->shard + (first - s->shard_first + at) * size, n, values);
+        zr_widen(s->dtype, s->data + (first - s->first + at) * size, n, values);
         for (int64_t i = 0; i < n && s->found < 0; i++)
             if (!isfinite(values[i]))
                 s->found = tensor->number;
     }
 }
 
-static int64_t first_nonfinite(zero_engine *engine, bool gradients)
+static zero_status search_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
+{
+    search *s = user;
+    s->data = data;
+    s->dtype = dtype;
+    s->first = portion.first;
+    zr_for_parts(s->piece, portion, search_part, s);
+    return ZERO_OK;
+}
+
+static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t *found, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    for (int p = 0; p < plan->piece_count; p++) {
+    *found = INT64_MAX;
+    for (int p = 0; p < plan->piece_count && *found == INT64_MAX; p++) {
+        search search = {.piece = &plan->pieces[p], .found = -1};
         if (gradients && plan->pieces[p].kind != ZERO_TRAINABLE)
             continue;
-        zr_span own = zr_own_shard(engine, p);
-        search search = {.dtype = plan->pieces[p].accumulator_dtype, .shard_first = own.first, .found = -1};
-        search.shard = gradients ? zr_own_shard_gradient(engine, p) : zr_engine_weight_shard(engine, p, &search.dtype);
-        zr_for_parts(&plan->pieces[p], own, search_part, &search);
-        if (search.found >= 0)
-            return search.found;
+        if (gradients)
+            ZERO_TRY(visit_gradient(engine, p, search_portion, &search, error));
+        else
+            ZERO_TRY(zr_engine_visit_weights(engine, p, false, search_portion, &search, error));
+        *found = search.found >= 0 ? search.found : INT64_MAX;
     }
-    return INT64_MAX;
+    return ZERO_OK;
 }
 
 static const char *tensor_name(const zr_plan *plan, int64_t number)
@@ -172,7 +206,9 @@ static const char *tensor_name(const zr_plan *plan, int64_t number)
 
 zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size, zero_error *error)
 {
-    int64_t found[2] = {first_nonfinite(engine, false), first_nonfinite(engine, true)};
+    int64_t found[2];
+    ZERO_TRY(first_nonfinite(engine, false, &found[0], error));
+    ZERO_TRY(first_nonfinite(engine, true, &found[1], error));
     ZERO_TRY(zr_comm_all_reduce_small(engine->comm, found, 2, ZERO_I64, ZR_MIN, error));
     const char *parameter = tensor_name(engine->plan, found[0]), *gradient = tensor_name(engine->plan, found[1]);
     if (parameter || gradient)

@@ -11,6 +11,7 @@ typedef struct zr_engine_parts {
     zero_comm *comm;   // not owned
     uint64_t seed;
     zero_logger logger;
+    zr_nvme_options nvme;
 } zr_engine_parts;
 
 // Collective. Compares the plans of all ranks, reserves what the plan lists, draws the initial weights. The engine owns plan,

@@ -5,7 +5,7 @@
 #include "engine/create.h"
 #include "engine/internal.h"
 
-static const int64_t WORD = sizeof(float);
+#include <string.h>
 
 static const zr_stage_ops *choose_stage(const zr_plan *plan)
 {
@@ -34,7 +34,7 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
 static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t bytes, zero_memory_category category, int64_t counted, zr_window *out, zero_error *error)
 {
     ZERO_TRY(zr_window_create(engine->comm, kind, bytes, engine->plan->piece_count, engine->piece_names, out, error));
-    zr_ledger_hold(&engine->ledger, category, counted);
+    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, category, counted);
     return ZERO_OK;
 }
 
@@ -44,10 +44,8 @@ static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
     if (plan->settings.stage < 3)
         return open_window(engine, ZR_WINDOW_SYMMETRIC, plan->full_bytes, ZERO_MEM_parameters, plan->full_bytes, &engine->params, error);
     if (plan->mapped)
-        return open_window(engine, ZR_WINDOW_SHARED, plan->full_bytes, ZERO_MEM_parameters, plan->shard_bytes, &engine->params, error);
-    int64_t gather = plan->gather_bytes[0] + plan->gather_bytes[1];
-    ZERO_TRY(open_window(engine, ZR_WINDOW_MACHINE, gather, ZERO_MEM_communication, plan->gather_share, &engine->gathers, error));
-    return zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_parameters, (size_t)plan->shard_bytes, &engine->shards, error);
+        return open_window(engine, ZR_WINDOW_SHARED, plan->full_bytes, ZERO_MEM_parameters, plan->shard_bytes[ZERO_TIER_device], &engine->params, error);
+    return open_window(engine, ZR_WINDOW_MACHINE, plan->gather_bytes, ZERO_MEM_communication, plan->gather_share, &engine->gathers, error);
 }
 
 static zero_status reserve_training(zero_engine *engine, zero_error *error)
@@ -59,22 +57,14 @@ static zero_status reserve_training(zero_engine *engine, zero_error *error)
     ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->grad_bytes, window, plan->grad_bytes, &engine->grads, error));
     if (plan->whole_bytes > 0)
         ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->whole_bytes, ZERO_MEM_gradients, plan->whole_bytes, &engine->wholes, error));
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_communication, (size_t)plan->open_bytes, &engine->open, error));
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_gradients, (size_t)plan->accumulator_bytes, &engine->accumulators, error));
-    if (zr_precision_has_master(&plan->settings.precision))
-        ZERO_TRY(zr_store_host_create(&engine->ledger, ZERO_MEM_optimizer, (size_t)(plan->state_elems * WORD), &engine->master, error));
-    engine->state_count = plan->settings.state_vectors;
-    int vectors = engine->state_count + (plan->settings.per_tensor_norms ? 1 : 0);
-    for (int s = 0; s < vectors; s++)
-        ZERO_TRY(zr_store_host_create(&engine->ledger, ZERO_MEM_optimizer, (size_t)(plan->state_elems * WORD), &engine->states[s], error));
-    return ZERO_OK;
+    return zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, (size_t)plan->open_bytes, &engine->open, error);
 }
 
 static zero_status reserve_scratch(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_activations, (size_t)plan->activation_bytes, &engine->activations, error));
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZR_DEVICE, ZERO_MEM_workspace, (size_t)plan->bytes[ZERO_MEM_workspace], &engine->workspace, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_activations, (size_t)plan->activation_bytes, &engine->activations, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_workspace, (size_t)plan->bytes[ZERO_TIER_device][ZERO_MEM_workspace], &engine->workspace, error));
     engine->context.workspace = zr_arena_take(&engine->workspace, (size_t)plan->workspace_bytes);
     engine->queue->scratch_bytes = (size_t)plan->product_scratch_bytes;
     engine->queue->scratch = zr_arena_take(&engine->workspace, engine->queue->scratch_bytes);
@@ -107,16 +97,17 @@ static zero_status compare_plans(zero_engine *engine, zero_error *error)
 
 typedef struct drawing {
     const zero_engine *engine;
-    char *shard;
+    const zr_piece *piece;
+    char *data;
     zero_dtype dtype;
-    zr_span own; // elements of the piece that the shard holds
+    int64_t first; // element of the piece that lies at data
 } drawing;
 
 static void draw_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     const drawing *d = user;
     int64_t size = (int64_t)zero_dtype_bytes(d->dtype);
-    char *out = d->shard + (first - d->own.first) * size;
+    char *out = d->data + (first - d->first) * size;
 #pragma omp parallel for schedule(static) num_threads(d->engine->queue->threads)
     for (int64_t at = 0; at < count; at += ZR_CHUNK) {
         float drawn[ZR_CHUNK];
@@ -126,26 +117,36 @@ static void draw_part(void *user, const zr_plan_tensor *tensor, int64_t first, i
     }
 }
 
+static zero_status draw_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
+{
+    drawing *d = user;
+    d->data = data;
+    d->dtype = dtype;
+    d->first = portion.first;
+    zr_for_parts(d->piece, portion, draw_part, d);
+    return ZERO_OK;
+}
+
 // Each rank draws its own shards; the values depend on seed and tensor name alone.
 static zero_status draw_weights(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count; p++) {
-        drawing drawing = {.engine = engine, .own = zr_own_shard(engine, p)};
-        drawing.shard = zr_engine_weight_shard(engine, p, &drawing.dtype);
-        zr_for_parts(&engine->plan->pieces[p], drawing.own, draw_part, &drawing);
+        drawing drawing = {.engine = engine, .piece = &engine->plan->pieces[p]};
+        ZERO_TRY(zr_engine_visit_weights(engine, p, true, draw_portion, &drawing, error));
         zr_comm_progress(engine->comm, 0);
     }
     return zr_engine_parameters_changed(engine, error);
 }
 
-static zero_status prepare(zero_engine *engine, zero_error *error)
+static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zero_error *error)
 {
     ZERO_TRY(compare_plans(engine, error));
     ZERO_TRY(make_tables(engine, error));
     ZERO_TRY(reserve_parameters(engine, error));
     ZERO_TRY(reserve_training(engine, error));
     ZERO_TRY(reserve_scratch(engine, error));
-    zr_ledger_hold(&engine->ledger, ZERO_MEM_communication, zr_comm_staging_bytes(engine->comm));
+    ZERO_TRY(zr_vectors_reserve(engine, nvme, error));
+    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, zr_comm_staging_bytes(engine->comm));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
     return draw_weights(engine, error);
 }
@@ -186,8 +187,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     engine->stage = choose_stage(parts->plan);
     engine->accessor = zr_engine_accessor();
     engine->sink = zr_engine_sink();
-    for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        engine->ledger.planned[c] = parts->plan->bytes[c];
+    memcpy(engine->ledger.planned, parts->plan->bytes, sizeof engine->ledger.planned);
     engine->context = (zero_context){
         .struct_size = sizeof engine->context,
         .shape = parts->plan->shape,
@@ -198,7 +198,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
         .accessor = &engine->accessor,
         .sink = &engine->sink,
     };
-    zero_status status = prepare(engine, error);
+    zero_status status = prepare(engine, &parts->nvme, error);
     if (status != ZERO_OK) {
         zero_destroy(engine);
         return end_waits(parts->comm, status, error);
@@ -220,13 +220,9 @@ void zero_destroy(zero_engine *engine)
     zr_window_destroy(&engine->grads);
     zr_window_destroy(&engine->wholes);
     zr_arena_destroy(&engine->open);
-    zr_arena_destroy(&engine->shards);
-    zr_arena_destroy(&engine->accumulators);
     zr_arena_destroy(&engine->activations);
     zr_arena_destroy(&engine->workspace);
-    for (int s = 0; s < ZR_MAX_STATES; s++)
-        zr_store_destroy(&engine->states[s]);
-    zr_store_destroy(&engine->master);
+    zr_vectors_release(engine);
     zr_free(engine->piece_names);
     zr_free(engine->at);
     zr_free(engine->reducing);

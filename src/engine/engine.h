@@ -9,22 +9,33 @@
 #include "memory/store.h"
 #include "plan/plan.h"
 
+typedef struct zr_nvme_options { // how offloaded states travel; not looked at where nothing is on NVMe
+    const char *const *parameter_paths, *const *state_paths; // directories, each path_count long; striped
+    int parameter_path_count, state_path_count;
+    int queue_depth, lanes;
+    bool single_submit, overlap_events, threads_only;
+    const zr_io_faults *faults; // tests'; NULL
+} zr_nvme_options;
+
 // Beside the public functions, for api/ (checkpoint, train):
 const zr_plan *zr_engine_plan(const zero_engine *engine);
 zero_comm *zr_engine_comm(const zero_engine *engine);
 zr_queue *zr_engine_queue(const zero_engine *engine);
 const zr_config *zr_engine_config(const zero_engine *engine);
-// The weights of this rank's shard of a piece as they are kept, (shard) elements of *dtype: the fp32 master where there is one.
-// After writing them: zr_engine_parameters_changed.
-void *zr_engine_weight_shard(zero_engine *engine, int piece, zero_dtype *dtype);
+// Runs `visit` over the weights of this rank's shard of a piece as they are kept, in portions of *dtype elements: the fp32 master where
+// there is one. portion: elements of the piece. changed: what the visit leaves at data are the weights from then on; after
+// writing: zr_engine_parameters_changed. Between steps; not collective.
+typedef struct zr_span { int64_t first, count; } zr_span;
+typedef zero_status (*zr_weights_visit)(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error);
+zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error);
 // ZERO_ERR_USAGE from zero_forward until zero_step: what a step under way needs must not change. Not collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
 // Collective: brings replicas and readers to what the shards hold now.
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
 // The parts of a piece's elements [span) that lie in one tensor each: [first, first+count) of the piece.
-typedef struct zr_span { int64_t first, count; } zr_span;
 typedef void (*zr_part_visit)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
 void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_visit visit, void *user);
+const char *zr_engine_io_description(const zero_engine *engine); // how bytes travel to and from NVMe; NULL: none do
 double zr_engine_loss_scale(const zero_engine *engine); // of the next step; 1 where the precision has none
 // Name of the first tensor with a non-finite parameter or gradient, NULL if all are finite. Collective.
 zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size, zero_error *error);

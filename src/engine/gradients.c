@@ -48,10 +48,47 @@ static zero_status await_place(zero_engine *engine, const zr_piece *piece, zero_
     return ZERO_OK;
 }
 
+static bool accumulates_on_nvme(const zr_piece *piece)
+{
+    return piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme && piece->accumulator_first >= 0;
+}
+
+static bool staged_overlap(const zr_piece *a, const zr_piece *b)
+{
+    int64_t a_bytes = a->shard * (int64_t)zero_dtype_bytes(a->accumulator_dtype), b_bytes = b->shard * (int64_t)zero_dtype_bytes(b->accumulator_dtype);
+    return a->accumulator_first < b->accumulator_first + b_bytes && b->accumulator_first < a->accumulator_first + a_bytes;
+}
+
+// Before a piece's place in the host buffers is written: what lay there is on NVMe, and its own sum has come from there.
+static zero_status await_staged(zero_engine *engine, const zr_piece *piece, zero_error *error)
+{
+    for (int q = 0; q < engine->plan->piece_count; q++)
+        if (accumulates_on_nvme(&engine->plan->pieces[q]) && staged_overlap(piece, &engine->plan->pieces[q]))
+            ZERO_TRY(zr_transfer_wait(&engine->offload.gradients[q], error));
+    return ZERO_OK;
+}
+
+// The sum of the micro-batches before this one begins to travel to where this one's is added.
+static zero_status fetch_sums(zero_engine *engine, int unit, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    for (int p = 0; p < plan->piece_count && engine->micro_batch > 0; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        if (piece->fetched_with != unit)
+            continue;
+        zr_store *store = zr_vector_store(engine, p, ZR_VECTOR_GRADIENT);
+        ZERO_TRY(await_staged(engine, piece, error));
+        ZERO_TRY(store->ops->fetch(store, zr_vector_range(engine, p, ZR_VECTOR_GRADIENT, 0, piece->shard),
+                                   engine->offload.staged_gradients.base + piece->accumulator_first, &engine->offload.gradients[p], error));
+    }
+    return ZERO_OK;
+}
+
 // Before `unit` contributes first to a piece.
 zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
+    ZERO_TRY(fetch_sums(engine, unit, error));
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         if (piece->first_backward != unit)
@@ -67,8 +104,10 @@ zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error)
 static char *reduced_shard(const zero_engine *engine, int piece)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
+    if (accumulates_on_nvme(p))
+        return engine->offload.staged_gradients.base + p->accumulator_first;
     if (p->accumulator_first >= 0)
-        return engine->accumulators.base + p->accumulator_first;
+        return zr_vector_at(engine, piece, ZR_VECTOR_GRADIENT, 0);
     return place_in_window(engine, p) + engine->comm->rank * zr_piece_gradient_shard_bytes(p);
 }
 
@@ -81,8 +120,31 @@ zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error)
         engine->queue->backend->elements->convert(engine->queue, ZERO_F32, p->gradient_dtype, p->padded, zr_grads_collecting(engine, piece),
                                                   place_in_window(engine, p));
     }
+    if (accumulates_on_nvme(p))
+        ZERO_TRY(await_staged(engine, p, error));
     const zr_sum_target to = {reduced_shard(engine, piece), p->accumulator_dtype, engine->micro_batch > 0};
     return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, piece, p->grad_first, p->shard, p->gradient_dtype, &to, &engine->reducing[piece], error);
+}
+
+// The sum over the ranks, and over the micro-batches so far, is complete: it goes where it is kept.
+static zero_status reduced(zero_engine *engine, int piece, zero_error *error)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    const void *sum = reduced_shard(engine, piece);
+    engine->offload.to_host += p->state_tier == ZERO_TIER_device ? 0 : p->shard * (int64_t)zero_dtype_bytes(p->accumulator_dtype);
+    if (!accumulates_on_nvme(p))
+        return ZERO_OK;
+    if (engine->micro_batch == engine->plan->settings.accumulation - 1)
+        zr_norm_add_squares(engine, piece, zr_own_shard(engine, piece), p->accumulator_dtype, sum, &engine->norm, false);
+    zr_store *store = zr_vector_store(engine, piece, ZR_VECTOR_GRADIENT);
+    return store->ops->commit(store, zr_vector_range(engine, piece, ZR_VECTOR_GRADIENT, 0, p->shard), (void *)sum, &engine->offload.gradients[piece], error);
+}
+
+zero_status zr_grads_written(zero_engine *engine, zero_error *error)
+{
+    for (int p = 0; p < engine->plan->piece_count && engine->offload.io; p++)
+        ZERO_TRY(zr_transfer_wait(&engine->offload.gradients[p], error));
+    return ZERO_OK;
 }
 
 // After backward of `unit`: its pieces are sealed; then, oldest first, those are reduced that the plan says are due.
@@ -94,8 +156,10 @@ zero_status zr_grads_seal_and_reduce(zero_engine *engine, int unit, zero_error *
             ZERO_TRY(engine->stage->grads_sealed(engine, p, error));
     for (int u = plan->unit_count - 1; u >= unit; u--)
         for (int p = 0; p < plan->piece_count; p++)
-            if (plan->pieces[p].last_backward == u && plan->pieces[p].reduced_after == unit)
+            if (plan->pieces[p].last_backward == u && plan->pieces[p].reduced_after == unit) {
                 ZERO_TRY(zr_comm_wait(&engine->reducing[p], error));
+                ZERO_TRY(reduced(engine, p, error));
+            }
     return ZERO_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/exact.h"
 #include "engine/engine.h"
+#include "engine/offload.h"
 #include "model/unit.h"
 
 typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED } zr_phase;
@@ -35,8 +36,6 @@ typedef struct zr_stage_ops {
 
 extern const zr_stage_ops zr_stage0, zr_stage12, zr_stage3_mapped, zr_stage3_gathered;
 
-#define ZR_MAX_STATES 3 // optimizer state vectors, and LAMB's direction
-
 struct zero_engine {
     zr_plan *plan;
     zr_config *config;
@@ -54,16 +53,13 @@ struct zero_engine {
     zr_window grads;         // plan->grad_bytes of each rank
     zr_window wholes;        // plan->whole_bytes of each rank
     zr_arena open;           // plan->open_bytes
-    zr_arena shards;         // stage 3 where nothing is mapped: plan->shard_bytes
-    zr_arena accumulators;   // plan->accumulator_bytes
     zr_arena activations, workspace;
-    zr_store master;         // plan->state_elems, where parameters have 16 bits
-    zr_store states[ZR_MAX_STATES]; // plan->state_elems each
-    int state_count;
+    zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT]; // those that the plan lists, the rest zeroed
+    zr_offload offload;
     const char **piece_names; // (piece_count)
     char **at;                // (piece_count) whole piece while acquired, else NULL
     zr_handle *reducing, *gathering; // (piece_count)
-    uint64_t *gathered;       // (piece_count) version that the machine's copy holds, where it is kept
+    uint64_t *gathered;       // (piece_count) version that the gather window holds, where it is kept
     zr_exact *squares;        // (2, tensor_count) for norms by tensor (LAMB)
 
     zr_recorder *recorder;   // NULL: nothing is recorded
@@ -79,6 +75,7 @@ struct zero_engine {
     zr_loss_scale scale;  // of the step under way
     double gradient_scale; // by which the gradient of the last completed step was multiplied
     zr_exact loss;        // of this rank's micro-batches in this step
+    zr_exact norm;        // squares of gradients that were on their way to NVMe when they were complete
     zero_traffic traffic_before; // of the communicator, when this engine was made
     zero_tensors batch;   // of the micro-batch under way
     zero_context context; // what is the same for all units
@@ -97,28 +94,28 @@ zero_status zr_params_acquire_whole(zero_engine *engine, int visit, int visits, 
 void zr_params_release_whole(zero_engine *engine, int visit);
 zero_status zr_params_gather_replicas(zero_engine *engine, bool trained_only, zero_error *error);
 zero_status zr_params_share_replicas(zero_engine *engine, zero_error *error); // weights_changed of replicas
-void *zr_own_parameters(const zero_engine *engine, int piece); // own shard as units read it, of type piece->dtype
+void *zr_own_parameters(const zero_engine *engine, int piece); // own shard as units read it, of type piece->dtype; NULL: on NVMe
 bool zr_piece_has_master(const zero_engine *engine, int piece);
 
 // gradients.c
-zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error);
+zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error); // also begins to fetch sums that are needed soon
+zero_status zr_grads_written(zero_engine *engine, zero_error *error); // waits until what goes to NVMe is there
 zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error); // seals: starts the reduce-scatter
 zero_status zr_grads_seal_and_reduce(zero_engine *engine, int unit, zero_error *error);
 zr_span zr_own_shard(const zero_engine *engine, int piece);
-const void *zr_own_shard_gradient(const zero_engine *engine, int piece); // accumulated over the micro-batches so far
+const void *zr_own_shard_gradient(const zero_engine *engine, int piece); // accumulated over the micro-batches so far; in memory
 float *zr_grads_collecting(const zero_engine *engine, int piece); // where units add up a piece's gradient, fp32
 bool zr_piece_trains(const zr_piece *piece);
 
-// norm.c. Sums over own shards of the squares, exactly, by tensor (sums[tensor number]) or in all. dtype: of the shard.
-void zr_norm_add_squares(zero_engine *engine, int piece, zero_dtype dtype, const void *shard, zr_exact *sums, bool by_tensor);
+// norm.c. Sums over a span of a piece of the squares, exactly, by tensor (sums[tensor number]) or in all. values: from the span's first
+// element on, of `dtype`.
+void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype, const void *values, zr_exact *sums, bool by_tensor);
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
 
 // update.c
 zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_scale, zero_error *error);
-zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, zero_error *error); // lamb.c
-// Everything of the range of a piece that this rank updates, from its first element on; states and master are fetched.
-zero_status zr_update_fetch(zero_engine *engine, int piece, zr_range_states *out, zero_error *error);
-zero_status zr_update_commit(zero_engine *engine, int piece, zero_error *error); // what was fetched is written back and given up
+zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, const zr_pass_plan passes[2], zero_error *error); // lamb.c
+zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice); // elements of the piece
 zr_range_states zr_range_from(const zr_range_states *range, int64_t first);      // the same, `first` elements on
 
 #endif

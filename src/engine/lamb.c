@@ -8,8 +8,8 @@ typedef struct lamb {
     zero_engine *engine;
     zr_update update;
     double weight_decay;
-    zr_span range;
-    zr_range_states states; // of the piece at hand
+    zr_span span; // of the slice at hand, elements of the piece
+    const zr_range_states *states;
     zr_exact *parameter_squares, *direction_squares; // (tensor_count) each
 } lamb;
 
@@ -17,7 +17,7 @@ static void direction_part(void *user, const zr_plan_tensor *tensor, int64_t fir
 {
     lamb *l = user;
     zr_queue *queue = l->engine->queue;
-    const zr_range_states at = zr_range_from(&l->states, first - l->range.first);
+    const zr_range_states at = zr_range_from(l->states, first - l->span.first);
     l->update.weight_decay = tensor->decays ? l->weight_decay : 0;
     queue->backend->optimizer->lamb_direction(queue, &l->update, count, &at);
 }
@@ -30,47 +30,48 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     double p = sqrt(zr_exact_value(&l->parameter_squares[tensor->number])), u = sqrt(zr_exact_value(&l->direction_squares[tensor->number]));
     double ratio = p > 0 && u > 0 ? fmin(fmax(p / u, spec->min_coeff), spec->max_coeff) : 1;
     double step = l->update.lr * sqrt(l->update.correction2) / l->update.correction1 * ratio;
-    const zr_range_states at = zr_range_from(&l->states, first - l->range.first);
+    const zr_range_states at = zr_range_from(l->states, first - l->span.first);
     queue->backend->optimizer->subtract_scaled(queue, count, (float)step, &at);
 }
 
 // Norms count each element once, at the rank that owns its shard, at every stage.
 static void add_norms(lamb *l, int piece)
 {
-    zero_engine *engine = l->engine;
-    const zr_range_states own = zr_range_from(&l->states, zr_own_shard(engine, piece).first - l->range.first);
-    zr_norm_add_squares(engine, piece, ZERO_F32, own.master, l->parameter_squares, true);
-    zr_norm_add_squares(engine, piece, ZERO_F32, own.direction, l->direction_squares, true);
+    zr_span own = zr_own_shard(l->engine, piece);
+    int64_t first = ZR_MAX(own.first, l->span.first), end = ZR_MIN(own.first + own.count, l->span.first + l->span.count);
+    if (end <= first)
+        return;
+    const zr_range_states at = zr_range_from(l->states, first - l->span.first);
+    zr_norm_add_squares(l->engine, piece, (zr_span){first, end - first}, ZERO_F32, at.master, l->parameter_squares, true);
+    zr_norm_add_squares(l->engine, piece, (zr_span){first, end - first}, ZERO_F32, at.direction, l->direction_squares, true);
 }
 
-// visit: of each part of the range that this rank updates; then, where `norms`, the norms.
-static zero_status for_trained(lamb *l, zr_part_visit visit, bool norms, zero_error *error)
+static void visit_parts(lamb *l, const zr_slice *slice, const zr_range_states *states, zr_part_visit visit)
 {
-    zero_engine *engine = l->engine;
-    for (int p = 0; p < engine->plan->piece_count; p++) {
-        if (engine->plan->pieces[p].kind != ZERO_TRAINABLE)
-            continue;
-        l->range = engine->stage->update_range(engine, p);
-        ZERO_TRY(zr_update_fetch(engine, p, &l->states, error));
-        zr_for_parts(&engine->plan->pieces[p], l->range, visit, l);
-        if (norms)
-            add_norms(l, p);
-        ZERO_TRY(zr_update_commit(engine, p, error));
-    }
+    l->span = zr_slice_span(l->engine, slice);
+    l->states = states;
+    zr_for_parts(&l->engine->plan->pieces[slice->piece], l->span, visit, l);
+}
+
+static zero_status find_direction(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
+{
+    visit_parts(user, slice, states, direction_part);
+    add_norms(user, slice->piece);
     return ZERO_OK;
 }
 
-static zero_status update_by_norms(lamb *l, int tensors, zero_error *error)
+static zero_status apply_direction(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
 {
-    ZERO_TRY(for_trained(l, direction_part, true, error));
-    ZERO_TRY(zr_norm_all_reduce(l->engine, l->parameter_squares, 2 * tensors, error));
-    return for_trained(l, apply_part, false, error);
+    visit_parts(user, slice, states, apply_part);
+    return ZERO_OK;
 }
 
-zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, zero_error *error)
+zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, const zr_pass_plan passes[2], zero_error *error)
 {
     int tensors = engine->plan->tensor_count;
     lamb lamb = {.engine = engine, .update = *update, .weight_decay = update->weight_decay, .parameter_squares = engine->squares, .direction_squares = engine->squares + tensors};
     memset(engine->squares, 0, 2 * (size_t)tensors * sizeof *engine->squares);
-    return update_by_norms(&lamb, tensors, error);
+    ZERO_TRY(zr_tiles_run(engine, &passes[0], find_direction, &lamb, error));
+    ZERO_TRY(zr_norm_all_reduce(engine, lamb.parameter_squares, 2 * tensors, error));
+    return zr_tiles_run(engine, &passes[1], apply_direction, &lamb, error);
 }

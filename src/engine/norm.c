@@ -7,11 +7,11 @@
 typedef struct walk {
     zero_engine *engine;
     zero_dtype dtype;
-    const void *shard;
+    const void *values;
     zr_span span;
     zr_exact *sums;
     bool by_tensor;
-    int64_t first[PARTS]; // into shard
+    int64_t first[PARTS]; // into values
     int32_t count[PARTS];
     int pending;
 } walk;
@@ -20,7 +20,7 @@ static void flush(walk *walk, int tensor)
 {
     double sums[PARTS];
     zr_queue *queue = walk->engine->queue;
-    queue->backend->optimizer->square_sums(queue, walk->dtype, walk->shard, walk->pending, walk->first, walk->count, sums);
+    queue->backend->optimizer->square_sums(queue, walk->dtype, walk->values, walk->pending, walk->first, walk->count, sums);
     for (int i = 0; i < walk->pending; i++)
         zr_exact_add(&walk->sums[walk->by_tensor ? tensor : 0], sums[i]);
     walk->pending = 0;
@@ -40,9 +40,9 @@ static void visit_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     flush(w, tensor->number);
 }
 
-void zr_norm_add_squares(zero_engine *engine, int piece, zero_dtype dtype, const void *shard, zr_exact *sums, bool by_tensor)
+void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype, const void *values, zr_exact *sums, bool by_tensor)
 {
-    walk walk = {.engine = engine, .dtype = dtype, .shard = shard, .span = zr_own_shard(engine, piece), .sums = sums, .by_tensor = by_tensor};
+    walk walk = {.engine = engine, .dtype = dtype, .values = values, .span = span, .sums = sums, .by_tensor = by_tensor};
     zr_for_parts(&engine->plan->pieces[piece], walk.span, visit_part, &walk);
 }
 

@@ -35,29 +35,30 @@ zero_status zr_params_gather_replicas(zero_engine *engine, bool trained_only, ze
 void *zr_own_parameters(const zero_engine *engine, int piece)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    if (engine->shards.base)
-        return engine->shards.base + p->shard_first;
+    if (engine->plan->settings.stage == 3 && !engine->plan->mapped)
+        return zr_vector_at(engine, piece, ZR_VECTOR_PARAMETERS, 0);
     return engine->params.mine + p->full_first + engine->comm->rank * zr_piece_shard_bytes(p);
 }
 
 bool zr_piece_has_master(const zero_engine *engine, int piece)
 {
-    return engine->master.ops && engine->plan->pieces[piece].state_first >= 0;
+    return engine->plan->pieces[piece].state_first >= 0 && zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
 }
 
-// The master of the range that this rank updates, from its first element on.
-static float *master_of_range(zero_engine *engine, int piece)
+// The own shard's master in memory: at stage 0 the range that is updated is the whole piece.
+static void *own_master(const zero_engine *engine, int piece)
 {
-    return (float *)(void *)engine->master.arena.base + engine->plan->pieces[piece].state_first;
+    return zr_vector_at(engine, piece, ZR_VECTOR_MASTER, zr_own_shard(engine, piece).first - engine->stage->update_range(engine, piece).first);
 }
 
-void *zr_engine_weight_shard(zero_engine *engine, int piece, zero_dtype *dtype)
+zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error)
 {
-    *dtype = ZERO_F32;
-    if (zr_piece_has_master(engine, piece))
-        return master_of_range(engine, piece) + (zr_own_shard(engine, piece).first - engine->stage->update_range(engine, piece).first);
-    *dtype = engine->plan->pieces[piece].dtype;
-    return zr_own_parameters(engine, piece);
+    bool master = zr_piece_has_master(engine, piece);
+    const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
+    if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
+        return zr_tiles_visit(engine, piece, vector, changed, visit, user, error);
+    void *data = master ? own_master(engine, piece) : zr_own_parameters(engine, piece);
+    return visit(user, zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype, data, error);
 }
 
 // A rank that updates more than its own shard has the master of all of it.
@@ -65,20 +66,46 @@ static zero_status share_master(zero_engine *engine, int piece, zero_error *erro
 {
     int64_t shard = engine->plan->pieces[piece].shard;
     for (int r = 0; r < engine->comm->size && engine->stage->update_range(engine, piece).count > shard; r++)
-        ZERO_TRY(zr_comm_broadcast(engine->comm, master_of_range(engine, piece) + r * shard, shard * (int64_t)sizeof(float), r, error));
+        ZERO_TRY(zr_comm_broadcast(engine->comm, zr_vector_at(engine, piece, ZR_VECTOR_MASTER, r * shard), shard * (int64_t)sizeof(float), r, error));
+    return ZERO_OK;
+}
+
+typedef struct rounding {
+    zero_engine *engine;
+    int piece;
+} rounding;
+
+static zero_status round_into_parameters(void *user, zr_span portion, zero_dtype dtype, void *master, zero_error *error)
+{
+    const rounding *r = user;
+    zero_engine *engine = r->engine;
+    const zr_piece *piece = &engine->plan->pieces[r->piece];
+    int64_t first = portion.first - zr_own_shard(engine, r->piece).first;
+    char *own = zr_own_parameters(engine, r->piece);
+    if (own) {
+        engine->queue->backend->elements->convert(engine->queue, dtype, piece->dtype, portion.count, master, own + first * (int64_t)zero_dtype_bytes(piece->dtype));
+        return ZERO_OK;
+    }
+    char *tile = zr_tiles_buffer(engine, ZR_VECTOR_PARAMETERS);
+    zr_transfer *transfer = &engine->offload.tile[0][ZR_VECTOR_PARAMETERS];
+    zr_store *store = zr_vector_store(engine, r->piece, ZR_VECTOR_PARAMETERS);
+    for (int64_t done = 0, n; done < portion.count; done += n) { // a master in memory comes as one portion
+        n = zr_tiles_portion(engine, r->piece, first + done);
+        engine->queue->backend->elements->convert(engine->queue, dtype, piece->dtype, n, (const float *)master + done, tile);
+        ZERO_TRY(store->ops->commit(store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n), tile, transfer, error));
+        ZERO_TRY(zr_transfer_wait(transfer, error));
+    }
     return ZERO_OK;
 }
 
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count; p++) {
-        zero_dtype dtype;
-        const zr_piece *piece = &engine->plan->pieces[p];
+        rounding rounding = {engine, p};
         if (!zr_piece_has_master(engine, p))
             continue;
         ZERO_TRY(share_master(engine, p, error));
-        engine->queue->backend->elements->convert(engine->queue, ZERO_F32, piece->dtype, piece->shard, zr_engine_weight_shard(engine, p, &dtype),
-                                                  zr_own_parameters(engine, p));
+        ZERO_TRY(zr_engine_visit_weights(engine, p, false, round_into_parameters, &rounding, error));
     }
     ZERO_TRY(engine->stage->weights_changed(engine, error));
     zr_comm_hash_reset(engine->comm);

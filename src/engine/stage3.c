@@ -1,6 +1,7 @@
 // Stage 3 (P_os+g+p): parameters are split too. Where ranks share a machine each piece exists once and all map it: acquiring waits
-// for the version, and nothing moves (contract 7). Elsewhere a visit's pieces are all-gathered one visit ahead into two buffers that the
-// ranks of a machine share, or once a step into a copy of all pieces that the machine keeps (ZeRO++'s secondary partition, hpZ).
+// for the version, and nothing moves (contract 7). Elsewhere, and where parameters lie on host or NVMe, a visit's pieces are gathered one visit
+// ahead into two buffers that the ranks of a machine share; pieces that the plan keeps there, once a step (small ones of those that are
+// offloaded; all of them for ZeRO++'s secondary partition, hpZ).
 #include "engine/internal.h"
 
 static zero_status mapped_acquire(zero_engine *engine, int visit, int visits, zero_error *error)
@@ -37,15 +38,20 @@ static zero_status mapped_publish(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status start_gather(zero_engine *engine, int p, int64_t first, zero_error *error)
+static zero_status start_gather(zero_engine *engine, int visit, int i, zero_error *error)
 {
+    const zr_visit *wanted = &engine->plan->visits[visit];
+    int p = wanted->pieces[i];
     const zr_piece *piece = &engine->plan->pieces[p];
-    if (engine->plan->kept && engine->gathered[p] == engine->version) {
+    const void *own;
+    if (piece->kept_first >= 0 && engine->gathered[p] == engine->version) {
         zr_comm_count_mapped(engine->comm, p, piece->shard);
         return ZERO_OK;
     }
     engine->gathered[p] = engine->version;
-    return zr_comm_start_gather(&engine->gathers, p, first, piece->shard, piece->dtype, zr_own_parameters(engine, p), &engine->gathering[p], error);
+    ZERO_TRY(zr_fetches_await(engine, visit, i, &own, error));
+    engine->offload.to_device += piece->parameter_tier == ZERO_TIER_device ? 0 : zr_piece_shard_bytes(piece);
+    return zr_comm_start_gather(&engine->gathers, p, wanted->gather_first[i], piece->shard, piece->dtype, own, &engine->gathering[p], error);
 }
 
 static zero_status start_gathers(zero_engine *engine, int visit, zero_error *error)
@@ -53,13 +59,16 @@ static zero_status start_gathers(zero_engine *engine, int visit, zero_error *err
     const zr_visit *wanted = &engine->plan->visits[visit];
     for (int i = 0; visit >= 2 && i < engine->plan->visits[visit - 2].piece_count; i++)
         ZERO_TRY(zr_comm_quiesce(&engine->gathers, engine->plan->visits[visit - 2].pieces[i], error));
-    int64_t first = visit % 2 == 0 ? 0 : engine->plan->gather_bytes[0];
-    for (int i = 0; i < wanted->piece_count; i++) {
-        const zr_piece *piece = &engine->plan->pieces[wanted->pieces[i]];
-        ZERO_TRY(start_gather(engine, wanted->pieces[i], engine->plan->kept ? piece->full_first : first, error));
-        first += engine->comm->size * zr_piece_shard_bytes(piece);
-    }
+    for (int i = 0; i < wanted->piece_count; i++)
+        ZERO_TRY(start_gather(engine, visit, i, error));
     return ZERO_OK;
+}
+
+static zero_status begin_pass(zero_engine *engine, int visits, zero_error *error)
+{
+    engine->next_gather = 0;
+    engine->offload.fetched = -1;
+    return zr_fetches_begin(engine, ZR_MIN(engine->plan->first_fetches, visits - 1), error);
 }
 
 // A piece that two neighbouring visits read (wte of a one-unit model) is under way once: its first gather is waited for first.
@@ -67,15 +76,16 @@ static zero_status gathered_acquire(zero_engine *engine, int visit, int visits, 
 {
     const zr_visit *wanted = &engine->plan->visits[visit];
     if (visit == 0)
-        engine->next_gather = 0;
+        ZERO_TRY(begin_pass(engine, visits, error));
     if (engine->next_gather == visit) // the first one, and what was too large to be gathered ahead
         ZERO_TRY(start_gathers(engine, engine->next_gather++, error));
     for (int i = 0; i < wanted->piece_count; i++) {
         int p = wanted->pieces[i];
         if (engine->gathering[p].pending)
             ZERO_TRY(zr_comm_wait(&engine->gathering[p], error));
-        engine->at[p] = engine->gathers.mine + engine->gathering[p].offset;
+        engine->at[p] = engine->gathers.mine + wanted->gather_first[i];
     }
+    ZERO_TRY(zr_fetches_begin(engine, ZR_MIN(wanted->fetches_visit, visits - 1), error));
     if (engine->next_gather < visits && engine->plan->visits[engine->next_gather].ahead)
         ZERO_TRY(start_gathers(engine, engine->next_gather++, error));
     return ZERO_OK;

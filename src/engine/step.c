@@ -94,8 +94,13 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     context->micro_batch = (uint64_t)(engine->micro_batch * engine->comm->size + engine->comm->rank);
     context->loss = loss;
     context->loss_factor = (float)(engine->scale.scale / (double)(engine->plan->settings.accumulation * engine->comm->size));
-    if (engine->micro_batch == 0)
+    if (engine->micro_batch == 0) {
         zr_exact_zero(&engine->loss);
+        zr_exact_zero(&engine->norm);
+        zr_moves_begin(engine);
+    }
+    const zr_moves *moves = &engine->plan->moves;
+    zr_moves_expect_visits(engine, engine->micro_batch ? &moves->later_micro_batch : &moves->first_micro_batch);
     zr_comm_hash_reset(engine->comm);
 }
 
@@ -138,10 +143,10 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
 static zero_status reduce_scalars(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    zr_exact sums[2] = {engine->loss};
+    zr_exact sums[2] = {engine->loss, engine->norm};
     for (int p = 0; p < plan->piece_count; p++)
-        if (plan->pieces[p].kind == ZERO_TRAINABLE)
-            zr_norm_add_squares(engine, p, plan->pieces[p].accumulator_dtype, zr_own_shard_gradient(engine, p), &sums[1], false);
+        if (plan->pieces[p].kind == ZERO_TRAINABLE && plan->pieces[p].state_tier != ZERO_TIER_nvme)
+            zr_norm_add_squares(engine, p, zr_own_shard(engine, p), plan->pieces[p].accumulator_dtype, zr_own_shard_gradient(engine, p), &sums[1], false);
     ZERO_TRY(zr_norm_all_reduce(engine, sums, 2, error));
     info->loss = zr_exact_value(&sums[0]) / (double)(plan->settings.accumulation * plan->ranks);
     info->grad_norm = sqrt(zr_exact_value(&sums[1])) / engine->scale.scale;
@@ -154,21 +159,32 @@ static double clip_factor(const zero_engine *engine, double norm)
     return limit > 0 && limit < norm + 1e-6 ? limit / (norm + 1e-6) : 1;
 }
 
+static void expect_update(zero_engine *engine)
+{
+    const zr_moves *moves = &engine->plan->moves;
+    const zr_moved zeros = {.nvme_read = engine->updates == 0 ? -moves->update_first_unread : 0};
+    zr_moves_expect(engine, &moves->update);
+    zr_moves_expect(engine, &zeros);
+}
+
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     if (engine->stage->boundary)
         ZERO_TRY(engine->stage->boundary(engine, error));
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_BOUNDARY, error));
+    ZERO_TRY(zr_grads_written(engine, error));
     ZERO_TRY(reduce_scalars(engine, info, error));
     info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
     info->skipped = !isfinite(info->grad_norm);
     if (!info->skipped) {
         ZERO_TRY(zr_update_parameters(engine, info->lr, (float)(clip_factor(engine, info->grad_norm) / engine->scale.scale), error));
+        expect_update(engine);
         engine->updates++;
     } else {
         ZERO_TRY(engine->stage->publish(engine, error));
     }
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_UPDATE, error));
+    ZERO_TRY(zr_moves_check(engine, error));
     engine->gradient_scale = engine->scale.scale;
     info->loss_scale = engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->scale.scale;
     return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
@@ -199,6 +215,8 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
 static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
+    zr_moves_begin(engine);
+    zr_moves_expect_visits(engine, &plan->moves.forward);
     for (int u = 0; u < plan->unit_count; u++) {
         zr_comm_progress(engine->comm, engine->step);
         zr_engine_context(engine, u, error);
@@ -206,7 +224,8 @@ static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void
         ZERO_TRY(visit(user, &engine->context, error));
         engine->stage->params_release(engine, u);
     }
-    return check_segment(engine, ZR_SEGMENT_EVAL, error);
+    ZERO_TRY(check_segment(engine, ZR_SEGMENT_EVAL, error));
+    return zr_moves_check(engine, error);
 }
 
 zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)

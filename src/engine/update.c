@@ -2,59 +2,6 @@
 // rank its partition).
 #include "engine/internal.h"
 
-static zr_range bytes_of_states(const zero_engine *engine, int piece)
-{
-    int64_t count = engine->stage->update_range(engine, piece).count;
-    return (zr_range){engine->plan->pieces[piece].state_first * (int64_t)sizeof(float), count * (int64_t)sizeof(float)};
-}
-
-static int vectors_of(const zero_engine *engine)
-{
-    return engine->state_count + (engine->plan->settings.per_tensor_norms ? 1 : 0);
-}
-
-// Parameters of the range that this rank updates, as units read them.
-static void *parameters_of_range(const zero_engine *engine, int piece)
-{
-    int64_t before = engine->stage->update_range(engine, piece).first - zr_own_shard(engine, piece).first;
-    return (char *)zr_own_parameters(engine, piece) + before * (int64_t)zero_dtype_bytes(engine->plan->pieces[piece].dtype);
-}
-
-zero_status zr_update_fetch(zero_engine *engine, int piece, zr_range_states *out, zero_error *error)
-{
-    const zr_piece *p = &engine->plan->pieces[piece];
-    zr_range bytes = bytes_of_states(engine, piece);
-    void *states[ZR_MAX_STATES] = {0}, *master = parameters_of_range(engine, piece);
-    *out = (zr_range_states){.gradient = engine->stage->update_gradient(engine, piece), .gradient_dtype = p->accumulator_dtype, .parameters_dtype = p->dtype};
-    if (zr_piece_has_master(engine, piece)) {
-        out->parameters = master;
-        ZERO_TRY(engine->master.ops->fetch(&engine->master, bytes, &master, error));
-    }
-    for (int s = 0; s < vectors_of(engine); s++)
-        ZERO_TRY(engine->states[s].ops->fetch(&engine->states[s], bytes, &states[s], error));
-    out->master = master;
-    out->state0 = states[0];
-    out->state1 = states[1];
-    out->direction = states[2];
-    return ZERO_OK;
-}
-
-zero_status zr_update_commit(zero_engine *engine, int piece, zero_error *error)
-{
-    zr_range bytes = bytes_of_states(engine, piece);
-    zr_store *stores[1 + ZR_MAX_STATES];
-    int count = 0;
-    if (zr_piece_has_master(engine, piece))
-        stores[count++] = &engine->master;
-    for (int s = 0; s < vectors_of(engine); s++)
-        stores[count++] = &engine->states[s];
-    for (int s = 0; s < count; s++) {
-        ZERO_TRY(stores[s]->ops->commit(stores[s], bytes, error));
-        stores[s]->ops->release(stores[s], bytes);
-    }
-    return ZERO_OK;
-}
-
 static void *moved(const void *from, zero_dtype dtype, int64_t elements)
 {
     return from ? (char *)from + elements * (int64_t)zero_dtype_bytes(dtype) : NULL;
@@ -75,37 +22,44 @@ zr_range_states zr_range_from(const zr_range_states *range, int64_t first)
 typedef struct pass {
     zero_engine *engine;
     zr_update update;
-    zr_span range;
     double weight_decay;
-    zr_range_states states;
+    int64_t first; // of the slice at hand, element of the piece
+    const zr_range_states *states;
 } pass;
 
 static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     pass *p = user;
     zr_queue *queue = p->engine->queue;
-    const zr_range_states at = zr_range_from(&p->states, first - p->range.first);
+    const zr_range_states at = zr_range_from(p->states, first - p->first);
     p->update.weight_decay = tensor->decays ? p->weight_decay : 0;
     queue->backend->optimizer->update(queue, &p->update, count, &at);
 }
 
-// A buffer's next value is the mean of what the micro-batches of all ranks wrote; buffers and their sums are fp32.
+zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice)
+{
+    return (zr_span){engine->stage->update_range(engine, slice->piece).first + slice->first, slice->count};
+}
+
+static zero_status update_slice(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
+{
+    pass *p = user;
+    zr_span span = zr_slice_span(engine, slice);
+    p->first = span.first;
+    p->states = states;
+    zr_for_parts(&engine->plan->pieces[slice->piece], span, update_part, p);
+    return ZERO_OK;
+}
+
+// A buffer's next value is the mean of what the micro-batches of all ranks wrote; buffers and their sums are fp32, on the device.
 static void assign_mean(zero_engine *engine, int piece)
 {
     zr_span range = engine->stage->update_range(engine, piece);
     const float *sum = engine->stage->update_gradient(engine, piece);
-    float *value = parameters_of_range(engine, piece);
+    float *value = (float *)zr_own_parameters(engine, piece) + (range.first - zr_own_shard(engine, piece).first);
     float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->comm->size);
     for (int64_t i = 0; i < range.count; i++)
         value[i] = sum[i] * mean;
-}
-
-static zero_status update_piece(zero_engine *engine, int piece, const zr_update *update, zero_error *error)
-{
-    pass pass = {.engine = engine, .update = *update, .range = engine->stage->update_range(engine, piece), .weight_decay = update->weight_decay};
-    ZERO_TRY(zr_update_fetch(engine, piece, &pass.states, error));
-    zr_for_parts(&engine->plan->pieces[piece], pass.range, update_part, &pass);
-    return zr_update_commit(engine, piece, error);
 }
 
 static zr_update describe_update(const zero_engine *engine, double lr, float gradient_scale)
@@ -138,7 +92,10 @@ static zr_update describe_update(const zero_engine *engine, double lr, float gra
 zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_scale, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    zr_update update = describe_update(engine, lr, gradient_scale);
+    zr_pass_plan passes[2];
+    pass pass = {.engine = engine, .update = describe_update(engine, lr, gradient_scale)};
+    pass.weight_decay = pass.update.weight_decay;
+    zr_plan_passes(plan, passes);
     for (int p = 0; p < plan->piece_count; p++) {
         if (!zr_piece_trains(&plan->pieces[p]))
             continue;
@@ -146,10 +103,10 @@ zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_
             ZERO_TRY(engine->stage->before_update(engine, p, error));
         if (plan->pieces[p].kind == ZERO_BUFFER)
             assign_mean(engine, p);
-        else if (!plan->settings.per_tensor_norms)
-            ZERO_TRY(update_piece(engine, p, &update, error));
     }
     if (plan->settings.per_tensor_norms)
-        ZERO_TRY(zr_lamb_update(engine, &update, error));
+        ZERO_TRY(zr_lamb_update(engine, &pass.update, passes, error));
+    else
+        ZERO_TRY(zr_tiles_run(engine, &passes[0], update_slice, &pass, error));
     return engine->stage->publish(engine, error);
 }

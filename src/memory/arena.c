@@ -17,7 +17,7 @@
 static zero_status refuse(zr_arena *arena, int reason, zero_error *error)
 {
     return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot reserve %zu bytes of %s memory for %s", arena->bytes,
-                         zr_memory_kind_name(arena->kind), zr_memory_category_name(arena->category));
+                         zr_tier_name(arena->tier), zr_memory_category_name(arena->category));
 }
 
 // Asks before the kernel overcommits: later its answer would be to kill the process.
@@ -28,7 +28,7 @@ static zero_status check_available(const zr_arena *arena, zero_error *error)
     if (arena->bytes <= (uint64_t)available)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_MEMORY, "cannot reserve %zu bytes of %s memory for %s: %lld bytes are left (%s)",
-                   arena->bytes, zr_memory_kind_name(arena->kind), zr_memory_category_name(arena->category),
+                   arena->bytes, zr_tier_name(arena->tier), zr_memory_category_name(arena->category),
                    (long long)available, reason);
 }
 
@@ -53,14 +53,14 @@ static zero_status map(zr_arena *arena, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_arena_create(zr_ledger *ledger, zr_memory_kind kind, zero_memory_category category, size_t bytes, zr_arena *out,
+zero_status zr_arena_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category, size_t bytes, zr_arena *out,
                             zero_error *error)
 {
     *out = (zr_arena){0};
-    zr_arena arena = {.bytes = bytes, .kind = kind, .category = category, .ledger = ledger};
+    zr_arena arena = {.bytes = bytes, .tier = tier, .category = category, .ledger = ledger};
     ZERO_TRY(check_available(&arena, error));
     ZERO_TRY(map(&arena, error));
-    zr_ledger_hold(ledger, category, (int64_t)bytes);
+    zr_ledger_hold(ledger, tier, category, (int64_t)bytes);
     *out = arena;
     return ZERO_OK;
 }
@@ -86,6 +86,6 @@ void zr_arena_destroy(zr_arena *arena)
     if (arena->base)
         munmap(arena->base, mapped_bytes(arena));
     if (arena->ledger)
-        zr_ledger_hold(arena->ledger, arena->category, -(int64_t)arena->bytes);
+        zr_ledger_hold(arena->ledger, arena->tier, arena->category, -(int64_t)arena->bytes);
     *arena = (zr_arena){0};
 }

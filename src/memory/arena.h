@@ -10,7 +10,7 @@
 typedef struct zr_arena {
     char *base;
     size_t bytes, used;
-    zr_memory_kind kind;
+    zero_tier tier;
     zero_memory_category category;
     zr_ledger *ledger;
 } zr_arena;
@@ -18,7 +18,7 @@ typedef struct zr_arena {
 #define ZR_ALIGN 64
 
 // Reserves and touches `bytes` (0 is fine), zeroed. ZERO_ERR_MEMORY names category and bytes.
-zero_status zr_arena_create(zr_ledger *ledger, zr_memory_kind kind, zero_memory_category category, size_t bytes, zr_arena *out, zero_error *error);
+zero_status zr_arena_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category, size_t bytes, zr_arena *out, zero_error *error);
 // 64-byte aligned; asking for more than the plan reserved is an invariant broken: NULL, and assert in debug builds.
 void *zr_arena_take(zr_arena *arena, size_t bytes);
 void zr_arena_reset(zr_arena *arena);

@@ -1,10 +1,14 @@
-// Bytes by category: what the plan promised, what is held, and the most that ever was.
+// Bytes by tier and category: what the plan promised, what is held, and the most that ever was.
 #include "memory/ledger.h"
 
-const char *zr_memory_kind_name(zr_memory_kind kind)
+const char *zr_tier_name(zero_tier tier)
 {
-    static const char *const names[] = {[ZR_DEVICE] = "device", [ZR_HOST] = "host", [ZR_NVME] = "nvme"};
-    return (int)kind >= 0 && (int)kind < ZR_COUNT(names) ? names[kind] : "unknown";
+    static const char *const names[] = {
+#define TIER_NAME(name) [ZERO_TIER_##name] = #name,
+        ZERO_TIERS(TIER_NAME)
+#undef TIER_NAME
+    };
+    return (int)tier >= 0 && (int)tier < ZR_COUNT(names) ? names[tier] : "unknown";
 }
 
 const char *zr_memory_category_name(zero_memory_category category)
@@ -17,21 +21,20 @@ const char *zr_memory_category_name(zero_memory_category category)
     return (int)category >= 0 && (int)category < ZR_COUNT(names) ? names[category] : "unknown";
 }
 
-void zr_ledger_hold(zr_ledger *ledger, zero_memory_category category, int64_t bytes)
+void zr_ledger_hold(zr_ledger *ledger, zero_tier tier, zero_memory_category category, int64_t bytes)
 {
-    assert((int)category >= 0 && category < ZERO_MEM_COUNT);
-    ledger->held[category] += bytes;
-    assert(ledger->held[category] >= 0);
-    ledger->peak[category] = ZR_MAX(ledger->peak[category], ledger->held[category]);
+    assert((int)category >= 0 && category < ZERO_MEM_COUNT && (int)tier >= 0 && tier < ZERO_TIER_COUNT);
+    ledger->held[tier][category] += bytes;
+    assert(ledger->held[tier][category] >= 0);
+    ledger->peak[tier][category] = ZR_MAX(ledger->peak[tier][category], ledger->held[tier][category]);
 }
 
 zero_status zr_ledger_check(const zr_ledger *ledger, zero_error *error)
 {
-    for (int i = 0; i < ZERO_MEM_COUNT; i++) {
-        if (ledger->held[i] != ledger->planned[i])
-            return zr_fail(error, ZERO_ERR_INTERNAL, "memory for %s: %lld bytes held, where the plan says %lld",
-                           zr_memory_category_name((zero_memory_category)i), (long long)ledger->held[i],
-                           (long long)ledger->planned[i]);
-    }
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        for (int c = 0; c < ZERO_MEM_COUNT; c++)
+            if (ledger->held[t][c] != ledger->planned[t][c])
+                return zr_fail(error, ZERO_ERR_INTERNAL, "%s memory for %s: %lld bytes held, where the plan says %lld", zr_tier_name((zero_tier)t),
+                               zr_memory_category_name((zero_memory_category)c), (long long)ledger->held[t][c], (long long)ledger->planned[t][c]);
     return ZERO_OK;
 }

@@ -1,4 +1,5 @@
-// The ledger counts the bytes of every large buffer by category, per rank; arenas are the only way to get one.
+// The ledger counts the bytes of every large buffer by tier and category, per rank. A buffer says which tier it is on; nothing infers
+// it from a pointer (contract 6).
 // Contract 5: planned = held, asserted by the engine through zr_ledger_check.
 #ifndef ZR_MEMORY_LEDGER_H
 #define ZR_MEMORY_LEDGER_H
@@ -6,18 +7,17 @@
 #include "base/status.h"
 #include <zero/engine.h>
 
-typedef enum zr_memory_kind { ZR_DEVICE, ZR_HOST, ZR_NVME } zr_memory_kind; // where a buffer is; nothing infers it from a pointer
-const char *zr_memory_kind_name(zr_memory_kind kind);
+const char *zr_tier_name(zero_tier tier);
 
-typedef struct zr_ledger {
-    int64_t planned[ZERO_MEM_COUNT]; // bytes
-    int64_t held[ZERO_MEM_COUNT];
-    int64_t peak[ZERO_MEM_COUNT];
+typedef struct zr_ledger { // bytes
+    int64_t planned[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
+    int64_t held[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
+    int64_t peak[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
 } zr_ledger;
 
 const char *zr_memory_category_name(zero_memory_category category);
-void zr_ledger_hold(zr_ledger *ledger, zero_memory_category category, int64_t bytes); // negative: given back
-// ZERO_ERR_INTERNAL naming the category, planned and held bytes.
+void zr_ledger_hold(zr_ledger *ledger, zero_tier tier, zero_memory_category category, int64_t bytes); // negative: given back
+// ZERO_ERR_INTERNAL naming tier and category, planned and held bytes.
 zero_status zr_ledger_check(const zr_ledger *ledger, zero_error *error);
 
 #endif

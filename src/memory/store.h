@@ -1,29 +1,66 @@
-// A store keeps one kind of state (master, exp_avg, ...) of one rank on one tier, behind one table (contract 2).
-// Host is the trivial twin: fetch returns the pointer, commit does nothing.
+// A store keeps one kind of state (master, exp_avg, gradients, ...) of one rank on one tier, behind one table (contract 2).
+//
+//   fetch    begins to bring a range to where it can be read and written     commit   begins to make what lies there the state
+//   wait     until what a transfer began has ended; after a fetch, data is where the range lies
+//
+// Device and host are the trivial twins: fetch gives a pointer into the store's own memory, commit and wait do nothing. On NVMe a range
+// travels to and from a buffer of the caller's, and between fetch or commit and wait the buffer is the disk's.
 #ifndef ZR_MEMORY_STORE_H
 #define ZR_MEMORY_STORE_H
 
+#include "io/io.h"
 #include "memory/arena.h"
 
 typedef struct zr_store zr_store;
 
 typedef struct zr_range { int64_t first, count; } zr_range; // in bytes of the state's vector
 
+typedef struct zr_transfer { // stays where it is from fetch or commit to wait; zeroed: nothing is under way
+    zr_store *store;         // NULL: nothing is under way
+    void *data;
+    zr_io_request request;   // nvme
+} zr_transfer;
+
 typedef struct zr_store_ops {
     const char *name;
-    zero_status (*fetch)(zr_store *store, zr_range range, void **data, zero_error *error);  // readable and writable until release
-    zero_status (*commit)(zr_store *store, zr_range range, zero_error *error);              // what was written there is the state now
-    void (*release)(zr_store *store, zr_range range);
+    // buffer: of range.count bytes, aligned to ZR_IO_ALIGN, where zr_store_needs_buffer; else not looked at.
+    zero_status (*fetch)(zr_store *store, zr_range range, void *buffer, zr_transfer *out, zero_error *error);
+    zero_status (*commit)(zr_store *store, zr_range range, void *buffer, zr_transfer *out, zero_error *error);
+    zero_status (*wait)(zr_transfer *transfer, zero_error *error);
     void (*destroy)(zr_store *store);
 } zr_store_ops;
 
 struct zr_store {
     const zr_store_ops *ops;
-    zr_arena arena;
+    int64_t bytes;
+    zero_tier tier;
+    zero_memory_category category;
+    zr_ledger *ledger;
+    zr_arena arena;        // device, host
+    zr_io *io;             // nvme
+    zr_io_extents extents; // nvme
 };
 
-// Reserves `bytes` on the host.
-zero_status zr_store_host_create(zr_ledger *ledger, zero_memory_category category, size_t bytes, zr_store *out, zero_error *error);
+// Reserves `bytes`, zeroed, on device or host.
+zero_status zr_store_memory_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category, size_t bytes, zr_store *out, zero_error *error);
+
+typedef struct zr_nvme_place {
+    zr_io *io;
+    const zr_scratch *scratch;
+    int64_t first;       // byte of the scratch; the store takes `bytes` from there on
+    int64_t block;       // bytes of a transfer at most
+    const int64_t *cuts; // (cut_count) sorted bytes of the vector between which ranges are asked for, multiples of ZR_IO_ALIGN
+    int cut_count;
+} zr_nvme_place;
+
+// A vector that reads as zeros until it is written.
+zero_status zr_store_nvme_create(zr_ledger *ledger, zero_memory_category category, int64_t bytes, const zr_nvme_place *place, zr_store *out, zero_error *error);
+
+bool zr_store_needs_buffer(const zr_store *store);
+// The place of a byte in a store's own memory; NULL where there is none (nvme, or a store that was not made).
+void *zr_store_at(const zr_store *store, int64_t first);
+// What was begun has ended; at once where nothing was.
+zero_status zr_transfer_wait(zr_transfer *transfer, zero_error *error);
 void zr_store_destroy(zr_store *store); // zeroed stores are fine
 
 #endif

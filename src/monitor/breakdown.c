@@ -73,10 +73,12 @@ void zr_breakdown_memory(int64_t step, const zero_memory *memory, int64_t reside
         zr_buffer_printf(out, "at start, ");
     zr_buffer_printf(out, "planned/held MB:");
     for (int c = 0; c < ZERO_MEM_COUNT; c++) {
-        planned += memory->planned[c];
-        held += memory->held[c];
-        if (memory->planned[c] || memory->held[c])
-            zr_buffer_printf(out, " %s %.2f/%.2f,", categories[c], (double)memory->planned[c] * 1e-6, (double)memory->held[c] * 1e-6);
+        int64_t plan = memory->planned[ZERO_TIER_device][c] + memory->planned[ZERO_TIER_host][c];
+        int64_t hold = memory->held[ZERO_TIER_device][c] + memory->held[ZERO_TIER_host][c];
+        planned += plan;
+        held += hold;
+        if (plan || hold)
+            zr_buffer_printf(out, " %s %.2f/%.2f,", categories[c], (double)plan * 1e-6, (double)hold * 1e-6);
     }
     zr_buffer_printf(out, " total %.2f/%.2f; resident at most %.2f\n", (double)planned * 1e-6, (double)held * 1e-6, (double)resident * 1e-6);
 }

@@ -73,12 +73,31 @@ static void append_traffic(zr_buffer *line, const zero_traffic *traffic)
     zr_buffer_printf(line, "}");
 }
 
+// Of memory, device and host together; and by tier, where there is more than the device.
 static void append_memory(zr_buffer *line, const zero_memory *memory)
 {
+    int64_t tiers[ZERO_TIER_COUNT] = {0};
     zr_buffer_printf(line, ",\"mem\":{");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        zr_buffer_printf(line, "%s\"%s\":{\"planned\":%lld,\"held\":%lld}", c ? "," : "", categories[c], (long long)memory->planned[c],
-                         (long long)memory->held[c]);
+        zr_buffer_printf(line, "%s\"%s\":{\"planned\":%lld,\"held\":%lld}", c ? "," : "", categories[c],
+                         (long long)(memory->planned[ZERO_TIER_device][c] + memory->planned[ZERO_TIER_host][c]),
+                         (long long)(memory->held[ZERO_TIER_device][c] + memory->held[ZERO_TIER_host][c]));
+    zr_buffer_printf(line, "}");
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        for (int c = 0; c < ZERO_MEM_COUNT; c++)
+            tiers[t] += memory->held[t][c];
+    if (tiers[ZERO_TIER_host] || tiers[ZERO_TIER_nvme])
+        zr_buffer_printf(line, ",\"tiers\":{\"device\":%lld,\"host\":%lld,\"nvme\":%lld}", (long long)tiers[ZERO_TIER_device],
+                         (long long)tiers[ZERO_TIER_host], (long long)tiers[ZERO_TIER_nvme]);
+}
+
+static void append_io(zr_buffer *line, const zero_io *io)
+{
+    if (!io->to_host && !io->to_device && !io->nvme_read && !io->nvme_written)
+        return;
+    zr_buffer_printf(line, ",\"io\":{\"host\":{\"down\":%lld,\"up\":%lld}", (long long)io->to_host, (long long)io->to_device);
+    if (io->nvme_read || io->nvme_written)
+        zr_buffer_printf(line, ",\"nvme\":{\"read\":%lld,\"written\":%lld}", (long long)io->nvme_read, (long long)io->nvme_written);
     zr_buffer_printf(line, "}");
 }
 
@@ -118,6 +137,7 @@ zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *st
     append_double(line, "tok_s", step->tokens_per_second);
     append_traffic(line, &step->traffic);
     append_memory(line, &step->memory);
+    append_io(line, &step->io);
     return write_line(metrics, error);
 }
 

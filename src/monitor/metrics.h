@@ -3,6 +3,9 @@
 //   {"step":1,"loss":5.54,"lr":1e-05,"grad_norm":2.1,"tokens":768,"ms":36.1,"tok_s":21274,
 //    "comm":{"reduce_scatter":{"calls":6,"bytes":1048576},...},"mem":{"parameters":{"planned":1,"held":1},...}}
 //
+// Where something is offloaded, also "tiers":{"device":1,"host":1,"nvme":1}, the bytes held, and what the step moved:
+// "io":{"host":{"down":1,"up":1},"nvme":{"read":1,"written":1}}.
+//
 // Floats have as many digits as bring the same bits back. Evaluations are objects of their own: {"step":100,"val_loss":1.9}
 // - they have no key "loss". A run in fp16 has "loss_scale" on every line; a step that was skipped has "skipped":true, and its
 // grad_norm is null.
@@ -21,6 +24,7 @@ typedef struct zr_metrics_step {
     bool skipped;      // the line says so
     zero_traffic traffic; // of this step alone
     zero_memory memory;
+    zero_io io;           // of this step alone
 } zr_metrics_step;
 
 zero_status zr_metrics_open(const char *path, zr_metrics **out, zero_error *error); // creates or truncates

@@ -16,59 +16,136 @@ static int64_t product_scratch(const zr_plan *plan, const zr_machine *machine)
     return ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN);
 }
 
+static void count_parameters(zr_plan *plan)
+{
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        plan->bytes[t][ZERO_MEM_parameters] = plan->settings.stage == 3 ? plan->shard_bytes[t] : 0;
+    if (plan->settings.stage < 3)
+        plan->bytes[ZERO_TIER_device][ZERO_MEM_parameters] = plan->full_bytes;
+    plan->bytes[ZERO_TIER_host][ZERO_MEM_parameters] += plan->staged_parameter_bytes;
+}
+
+// Accumulated gradients and optimizer states, and what travels of them.
+static void count_states(zr_plan *plan)
+{
+    int vectors = 0;
+    for (int v = 0; v < ZR_VECTOR_GRADIENT; v++)
+        vectors += zr_plan_has_vector(plan, v);
+    for (int t = 0; t < ZERO_TIER_COUNT; t++) {
+        plan->bytes[t][ZERO_MEM_gradients] = plan->accumulator_bytes[t];
+        plan->bytes[t][ZERO_MEM_optimizer] = plan->settings.inference ? 0 : vectors * plan->state_elems[t] * WORD;
+    }
+    plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] = plan->state_elems[ZERO_TIER_nvme] * zr_vector_size(plan, ZR_VECTOR_GRADIENT);
+    plan->bytes[ZERO_TIER_host][ZERO_MEM_gradients] += plan->staged_gradient_bytes;
+    plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer] += plan->tile.count * plan->tile.bytes;
+}
+
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
 {
-    const zr_settings *settings = &plan->settings;
     bool whole = zr_plan_whole_gradients(plan);
-    int vectors = settings->state_vectors + (settings->per_tensor_norms ? 1 : 0) + (zr_precision_has_master(&settings->precision) ? 1 : 0);
+    int64_t *device = plan->bytes[ZERO_TIER_device];
     plan->product_scratch_bytes = product_scratch(plan, machine);
-    plan->bytes[ZERO_MEM_parameters] = settings->stage == 3 ? plan->shard_bytes : plan->full_bytes;
-    plan->bytes[ZERO_MEM_gradients] = plan->accumulator_bytes + plan->whole_bytes + (whole ? plan->grad_bytes : 0);
-    plan->bytes[ZERO_MEM_optimizer] = settings->inference ? 0 : vectors * plan->state_elems * WORD;
-    plan->bytes[ZERO_MEM_activations] = plan->activation_bytes;
-    plan->bytes[ZERO_MEM_workspace] = ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
-    plan->bytes[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes + plan->gather_share + machine->staging_bytes;
+    count_parameters(plan);
+    count_states(plan);
+    device[ZERO_MEM_gradients] += plan->whole_bytes + (whole ? plan->grad_bytes : 0);
+    device[ZERO_MEM_activations] = plan->activation_bytes;
+    device[ZERO_MEM_workspace] = ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
+    device[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes + plan->gather_share + machine->staging_bytes;
+}
+
+int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier)
+{
+    int64_t total = 0;
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        total += plan->bytes[tier][c];
+    return total;
 }
 
 int64_t zr_plan_total_bytes(const zr_plan *plan)
 {
-    int64_t total = 0;
-    for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        total += plan->bytes[c];
-    return total;
+    return zr_plan_tier_bytes(plan, ZERO_TIER_device) + zr_plan_tier_bytes(plan, ZERO_TIER_host);
 }
 
-// The first change, least intrusive first, under which the plan fits: a higher stage, then a smaller micro-batch.
+static bool fits(const zr_plan *plan, const zr_machine *machine)
+{
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        if (machine->tier_limit[t] > 0 && zr_plan_tier_bytes(plan, t) > machine->tier_limit[t])
+            return false;
+    return machine->memory_limit <= 0 || zr_plan_total_bytes(plan) <= machine->memory_limit;
+}
+
+static bool would_fit(const zr_plan *plan, const zr_machine *machine, const zr_settings *settings, int64_t batch, int64_t *bytes)
+{
+    zero_shape shape = plan->shape;
+    zr_plan *other = NULL;
+    shape.batch = batch;
+    bool good = zr_plan_create(plan->model, &shape, settings, machine, &other, NULL) == ZERO_OK && fits(other, machine);
+    *bytes = good ? zr_plan_total_bytes(other) : 0;
+    zr_plan_destroy(other);
+    return good;
+}
+
+static const char *tier_text(zero_tier tier)
+{
+    static const char *const texts[] = {[ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
+    return texts[tier];
+}
+
+// The first change, least intrusive first, under which the plan fits: a higher stage, then states and then parameters on farther tiers,
+// then a smaller micro-batch.
 static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
 {
-    snprintf(out, size, "no stage and no micro-batch of this model fits; a smaller model or more ranks would");
+    static const zero_tier farther[][2] = { // optimizer, parameters
+        {ZERO_TIER_device, ZERO_TIER_device}, {ZERO_TIER_host, ZERO_TIER_device}, {ZERO_TIER_nvme, ZERO_TIER_device},
+        {ZERO_TIER_host, ZERO_TIER_host}, {ZERO_TIER_nvme, ZERO_TIER_host}, {ZERO_TIER_nvme, ZERO_TIER_nvme},
+    };
+    const zr_tiering *now = &plan->settings.tiering;
+    snprintf(out, size, "no stage, offload and micro-batch of this model fits; a smaller model or more ranks would");
     for (int64_t batch = plan->shape.batch; batch >= 1; batch /= 2) {
-        for (int stage = plan->settings.stage; stage <= 3; stage++) {
-            zr_settings settings = plan->settings;
-            zero_shape shape = plan->shape;
-            zr_plan *other = NULL;
-            settings.stage = stage;
-            shape.batch = batch;
-            bool fits = zr_plan_create(plan->model, &shape, &settings, machine, &other, NULL) == ZERO_OK &&
-                        zr_plan_total_bytes(other) <= machine->memory_limit;
-            if (fits)
-                snprintf(out, size, "stage %d with micro-batch %lld would fit (%.2f GB)", stage, (long long)batch, (double)zr_plan_total_bytes(other) / 1e9);
-            zr_plan_destroy(other);
-            if (fits)
+        for (int i = 0; i < ZR_COUNT(farther); i++) {
+            for (int stage = ZR_MAX(plan->settings.stage, farther[i][1] ? 3 : farther[i][0] ? 1 : 0); stage <= 3; stage++) {
+                zr_settings settings = plan->settings;
+                zr_tiering *tiering = &settings.tiering;
+                int64_t bytes;
+                settings.stage = stage;
+                tiering->optimizer = ZR_MAX(farther[i][0], now->optimizer);
+                tiering->parameters = ZR_MAX(farther[i][1], now->parameters);
+                tiering->on_device = tiering->optimizer == now->optimizer ? now->on_device : 0;
+                if (tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme)
+                    tiering->sub_group = ZR_MIN(tiering->sub_group > 0 ? tiering->sub_group : INT64_MAX, 1 << 20);
+                if (settings.inference && i > 0 && farther[i][0] != farther[i][1])
+                    continue;
+                if (!would_fit(plan, machine, &settings, batch, &bytes))
+                    continue;
+                snprintf(out, size, "stage %d with offload_optimizer %s, offload_param %s, micro-batch %lld would fit (%.2f GB)", stage,
+                         tier_text(tiering->optimizer), tier_text(tiering->parameters), (long long)batch, (double)bytes / 1e9);
                 return;
+            }
         }
     }
 }
 
+// Which limit is exceeded, and by how much.
+static void describe_excess(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
+{
+    static const char *const budgets[] = {"on the device", "on the host", "on NVMe"};
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        if (machine->tier_limit[t] > 0 && zr_plan_tier_bytes(plan, t) > machine->tier_limit[t]) {
+            snprintf(out, size, "%.3f GB a rank are needed %s, its budget is %.3f GB", (double)zr_plan_tier_bytes(plan, t) / 1e9, budgets[t],
+                     (double)machine->tier_limit[t] / 1e9);
+            return;
+        }
+    snprintf(out, size, "%.2f GB a rank are needed, %.2f GB are there (%s)", (double)zr_plan_total_bytes(plan) / 1e9, (double)machine->memory_limit / 1e9,
+             machine->memory_reason);
+}
+
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error)
 {
-    int64_t total = zr_plan_total_bytes(plan);
-    if (machine->memory_limit <= 0 || total <= machine->memory_limit)
+    char excess[256], advice[200];
+    if (fits(plan, machine))
         return ZERO_OK;
-    char advice[160];
+    describe_excess(plan, machine, excess, sizeof excess);
     suggest(plan, machine, advice, sizeof advice);
-    return zr_fail(error, ZERO_ERR_LIMIT,
-                   "planning %s, stage %d, %d rank%s, micro-batch %lld x %lld: %.2f GB a rank are needed, %.2f GB are there (%s); %s", plan->model->name,
-                   plan->settings.stage, plan->ranks, plan->ranks == 1 ? "" : "s", (long long)plan->shape.batch, (long long)plan->shape.seq,
-                   (double)total / 1e9, (double)machine->memory_limit / 1e9, machine->memory_reason, advice);
+    return zr_fail(error, ZERO_ERR_LIMIT, "planning %s, stage %d, %d rank%s, micro-batch %lld x %lld: %s; %s", plan->model->name, plan->settings.stage, plan->ranks,
+                   plan->ranks == 1 ? "" : "s", (long long)plan->shape.batch, (long long)plan->shape.seq, excess, advice);
 }

@@ -4,7 +4,7 @@
 #define ZR_PLAN_MACHINE_H
 
 #include "base/status.h"
-#include <zero/model.h>
+#include <zero/engine.h>
 
 typedef struct zr_machine {
     // Scratch bytes of a product of operands of that type; NULL: none is counted.
@@ -16,6 +16,7 @@ typedef struct zr_machine {
     int machine_ranks;      // ranks that share what is gathered on a machine, the fewest of all machines; 0 or 1: none do
     int64_t staging_bytes;  // that the communicator keeps for shards on their way
     int64_t memory_limit;   // bytes a rank may hold, 0: unknown
+    int64_t tier_limit[ZERO_TIER_COUNT]; // of these, on each tier by its budget, 0: none was given
     char memory_reason[128];
 } zr_machine;
 

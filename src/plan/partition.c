@@ -53,18 +53,31 @@ static void choose_types(const zr_plan *plan, zr_piece *piece)
     piece->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
 }
 
+// Running statistics are few and are written by every step: they stay on the device. Where parameters are on NVMe the first
+// tiering.on_host elements stay on the host.
+static zero_tier parameter_tier(const zr_plan *plan, const zr_piece *piece)
+{
+    const zr_tiering *tiering = &plan->settings.tiering;
+    if (plan->settings.stage < 3 || piece->kind == ZERO_BUFFER)
+        return ZERO_TIER_device;
+    if (tiering->parameters == ZERO_TIER_nvme && plan->elems + piece->padded <= tiering->on_host)
+        return ZERO_TIER_host;
+    return tiering->parameters;
+}
+
 static void place_piece(zr_plan *plan, zr_piece *piece)
 {
     int64_t ranks = plan->ranks;
     piece->shard = ZR_ROUND_UP((piece->elems + ranks - 1) / ranks, ZR_CHUNK);
     piece->padded = piece->shard * ranks;
     piece->full_first = plan->full_bytes;
-    piece->shard_first = plan->shard_bytes;
-    piece->open_first = piece->grad_first = piece->whole_first = piece->accumulator_first = piece->state_first = -1;
-    piece->first_backward = piece->last_backward = piece->reduced_after = -1;
+    piece->parameter_tier = parameter_tier(plan, piece);
+    piece->shard_first = plan->shard_bytes[piece->parameter_tier];
+    piece->kept_first = piece->open_first = piece->grad_first = piece->whole_first = piece->accumulator_first = piece->state_first = -1;
+    piece->first_backward = piece->last_backward = piece->reduced_after = piece->fetched_with = -1;
     plan->elems += piece->padded;
     plan->full_bytes += ranks * zr_piece_shard_bytes(piece);
-    plan->shard_bytes += zr_piece_shard_bytes(piece);
+    plan->shard_bytes[piece->parameter_tier] += zr_piece_shard_bytes(piece);
     if (piece->kind != ZERO_BUFFER)
         for (int t = 0; t < piece->tensor_count; t++)
             plan->parameters += piece->tensors[t].count;
@@ -185,6 +198,22 @@ static void place_activations(zr_plan *plan)
     plan->activation_bytes = at;
 }
 
+// Twin-Flow: the last pieces keep their states on the device, as many as make up that part of the elements.
+static void choose_state_tiers(zr_plan *plan)
+{
+    const zr_tiering *tiering = &plan->settings.tiering;
+    int64_t trained = 0, kept = 0;
+    for (int p = 0; p < plan->piece_count; p++)
+        trained += plan->pieces[p].kind == ZERO_TRAINABLE ? plan->pieces[p].padded : 0;
+    for (int p = plan->piece_count - 1; p >= 0; p--) {
+        zr_piece *piece = &plan->pieces[p];
+        bool stays = piece->kind != ZERO_TRAINABLE || (double)(kept + piece->padded) <= tiering->on_device * (double)trained;
+        piece->state_tier = stays ? ZERO_TIER_device : tiering->optimizer;
+        if (stays && piece->kind == ZERO_TRAINABLE)
+            kept += piece->padded;
+    }
+}
+
 zero_status zr_plan_units(zr_plan *plan, zero_error *error)
 {
     const zero_model *model = plan->model;
@@ -211,5 +240,6 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         in = &out->sizes.out;
     }
     place_activations(plan);
+    choose_state_tiers(plan);
     return ZERO_OK;
 }

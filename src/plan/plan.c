@@ -32,6 +32,10 @@ static uint64_t plan_hash(const zr_plan *plan)
     uint64_t hash = mix(mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped), plan->machine_ranks);
     const zr_settings *s = &plan->settings;
     const zr_precision *precision = &s->precision;
+    const zr_tiering *t = &s->tiering;
+    int64_t tiering[] = {t->parameters, t->optimizer, (int64_t)(t->on_device * 1e9), t->on_host, t->sub_group, t->read_ahead, t->write_behind, t->visits_ahead, t->elems_ahead, t->block, t->persistent, t->persistent_most, t->live};
+    for (int i = 0; i < ZR_COUNT(tiering); i++)
+        hash = mix(hash, tiering[i]);
     int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->prefetch_bucket, s->kept_by, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
     for (int i = 0; i < ZR_COUNT(settings); i++)
         hash = mix(hash, settings[i]);
@@ -46,9 +50,22 @@ static uint64_t plan_hash(const zr_plan *plan)
     return hash;
 }
 
+// What a stage does not partition has no place on another tier: every rank would keep a copy of it there.
+static zero_status check_tiers(const zero_model *model, const zr_settings *settings, zero_error *error)
+{
+    if (settings->tiering.parameters != ZERO_TIER_device && settings->stage < 3)
+        return zr_fail(error, ZERO_ERR_CONFIG, "planning %s: stage %d with parameters on %s (offload_param); they are partitioned at stage 3 alone", model->name,
+                       settings->stage, settings->tiering.parameters == ZERO_TIER_nvme ? "NVMe" : "the host");
+    if (settings->tiering.optimizer != ZERO_TIER_device && settings->stage < 1)
+        return zr_fail(error, ZERO_ERR_CONFIG, "planning %s: stage %d with optimizer states on %s (offload_optimizer); they are partitioned at stages 1 to 3", model->name,
+                       settings->stage, settings->tiering.optimizer == ZERO_TIER_nvme ? "NVMe" : "the host");
+    return ZERO_OK;
+}
+
 zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine, zr_plan **out, zero_error *error)
 {
     ZERO_TRY(zr_model_check(model, error));
+    ZERO_TRY(check_tiers(model, settings, error));
     if (shape->batch < 1 || shape->seq < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld must be at least 1 x 1", model->name, (long long)shape->batch, (long long)shape->seq);
     if (shape->batch > ZR_MOST_POSITIONS / shape->seq)
@@ -62,16 +79,19 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, con
     plan->shape = *shape;
     plan->shape.dtype = settings->precision.parameters;
     plan->ranks = machine->ranks;
-    plan->mapped = machine->mapped;
-    plan->machine_ranks = ZR_MAX(machine->machine_ranks, 1);
-    plan->kept = settings->stage == 3 && !plan->mapped && settings->kept_by > 1;
+    plan->mapped = machine->mapped && (settings->stage < 3 || settings->tiering.parameters == ZERO_TIER_device);
+    plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);
     zero_status status = zr_plan_pieces(plan, error);
     if (status == ZERO_OK)
         status = zr_plan_units(plan, error);
     if (status == ZERO_OK)
         status = zr_plan_visits(plan, error);
     if (status == ZERO_OK)
+        status = zr_plan_gathers(plan, !machine->mapped && settings->kept_by > 1, error);
+    if (status == ZERO_OK)
         status = zr_plan_reductions(plan, error);
+    if (status == ZERO_OK)
+        status = zr_plan_tiles(plan, error);
     if (status != ZERO_OK) {
         zr_plan_destroy(plan);
         return status;
@@ -92,6 +112,8 @@ void zr_plan_destroy(zr_plan *plan)
     zr_free(plan->pieces);
     zr_free(plan->units);
     zr_free(plan->visits);
+    zr_free(plan->slices);
+    zr_free(plan->groups);
     zr_free(plan);
 }
 

@@ -8,8 +8,8 @@
 //   piece   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]      padded = N * shard elements
 //           [     shard 0      |     shard 1      |     shard 2      ]
 //
-// A rank's own shards, one after another in piece order, are its "shard vector": optimizer states, accumulators and, where
-// they are split, parameters lie at zr_piece.shard_first in it. A full replica keeps whole pieces at zr_piece.full_first.
+// A rank's own shards, one after another in piece order, are its "shard vector", one a tier: optimizer states, accumulators and,
+// where they are split, parameters lie in such vectors. A full replica keeps whole pieces at zr_piece.full_first.
 //
 // A gradient's way in 16 bits (in fp32 the first two are one place, and nothing is rounded):
 //   units add up fp32 in the open arena -> sealed: rounded into the gradient window -> reduced in fp32 -> accumulator
@@ -19,6 +19,7 @@
 #include <zero/engine.h>
 #include "plan/machine.h"
 #include "plan/settings.h"
+#include "plan/tiles.h"
 
 #define ZR_CHUNK 2048
 #define ZR_TENSOR_ALIGN 64      // elements
@@ -43,15 +44,20 @@ typedef struct zr_piece {
     zr_plan_tensor *tensors; // (tensor_count)
     int64_t elems;           // tensors and gaps
     int64_t shard, padded;   // elements
+    zero_tier parameter_tier;     // of the own shard, where stage 3 does not map one copy
+    zero_tier state_tier;         // of its optimizer states and accumulated gradient
     int64_t full_first;      // in a full replica, bytes
-    int64_t shard_first;     // in the shard vector, bytes
+    int64_t shard_first;     // in the shard vector of its tier, bytes
+    int64_t kept_first;      // unmapped stage 3: in the gather window, where it stays until the weights change, bytes; -1: gathered a visit
     int64_t open_first;      // in the open arena, bytes; -1: contributions collect in the gradient window itself
     int64_t grad_first;      // in the gradient window, bytes; -1: no gradient
     int64_t whole_first;     // in the window of whole accumulated gradients (plan->whole_bytes), bytes
-    int64_t accumulator_first; // in the accumulator vector (shards), bytes; -1: none
-    int64_t state_first;     // in each optimizer state vector, elements; -1: none
+    int64_t accumulator_first; // in the accumulator vector of its tier (shards), bytes; nvme: in the host buffers where it collects; -1: none
+    int64_t state_first;     // in each optimizer state vector of its tier, and its gradient on NVMe, elements; -1: none
+    int slice_first, slice_count; // the own shard's, in plan->slices
     int first_backward;      // unit whose backward contributes first (the largest index), -1: none
     int last_backward;       // ... last: sealed after it
+    int fetched_with;        // gradient on NVMe, later micro-batches: unit at whose backward the sum so far is fetched; -1: none is
     int reduced_after;       // unit after whose backward the reduction is waited for; 0 also means: at the end
 } zr_piece;
 
@@ -70,6 +76,10 @@ typedef struct zr_visit { // one time that a unit's parameters are needed, in th
     bool ahead; // gathered while the visit before it computes, where anything is gathered
     int piece_count;
     int pieces[ZERO_MAX_PIECES]; // global numbers of those that are read
+    bool gathers[ZERO_MAX_PIECES];       // unmapped stage 3: false where an earlier visit's gather was kept
+    int64_t gather_first[ZERO_MAX_PIECES]; // where in the gather window, bytes
+    int64_t staged_first[ZERO_MAX_PIECES]; // own shard from NVMe: where in the host buffers, bytes; -1: it is in memory
+    int fetches_visit;   // when this visit is acquired, the parameters of that one begin to travel from NVMe, and of all before it; -1: none
 } zr_visit;
 
 typedef struct zr_traffic_plan { // of one segment
@@ -80,13 +90,12 @@ typedef struct zr_traffic_plan { // of one segment
 
 typedef enum zr_segment { ZR_SEGMENT_MICRO_BATCH, ZR_SEGMENT_BOUNDARY, ZR_SEGMENT_UPDATE, ZR_SEGMENT_EVAL, ZR_SEGMENT_COUNT } zr_segment;
 
-typedef struct zr_plan {
+struct zr_plan {
     const zero_model *model;
     zr_settings settings;
     zero_shape shape;
     int ranks;
     bool mapped;
-    bool kept;              // unmapped stage 3: a machine gathers each piece once a step, into a copy of all pieces
     int machine_ranks;      // that share what is gathered; 1 where none do
     int piece_count, unit_count, tensor_count;
     zr_piece *pieces;       // (piece_count)
@@ -94,29 +103,37 @@ typedef struct zr_plan {
     int64_t parameters;     // trainable + frozen, padding not counted
     int64_t elems;          // of all pieces, padded
     int64_t full_bytes;     // of a full replica
-    int64_t shard_bytes;    // of the shard vector
+    int64_t shard_bytes[ZERO_TIER_COUNT]; // of the shard vectors
     int64_t open_bytes;     // where fp32 contributions collect before they are rounded
     int64_t grad_bytes;     // of the gradient window
     int64_t whole_bytes;    // stage 0 where accumulators are not of the gradients' type: they are gathered here
-    int64_t accumulator_bytes; // 0: the gradient is reduced in place
-    int64_t state_elems;    // of one optimizer state vector, and of the master weights
+    int64_t accumulator_bytes[ZERO_TIER_COUNT]; // all 0: the gradient is reduced in place
+    int64_t state_elems[ZERO_TIER_COUNT]; // of one optimizer state vector, and of the master weights
+    int64_t staged_parameter_bytes, staged_gradient_bytes; // host buffers between NVMe and device
+    int slice_count, group_count;
+    zr_slice *slices;       // (slice_count)
+    zr_group *groups;       // (group_count) in the order of the update
+    zr_tile_plan tile;
+    zr_moves moves;
     int visit_count, forward_visits;
+    int first_fetches;      // parameters of visits up to this one begin to travel from NVMe before the first is gathered
     zr_visit *visits;       // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
-    int64_t gather_bytes[2]; // unmapped stage 3: visit i is gathered into buffer i%2, one visit ahead; kept: all pieces into the first
-    int64_t gather_share;    // of both, that counts as this rank's: by the smallest machine, a rank of a larger one holds less
+    int64_t gather_bytes;    // unmapped stage 3: pieces that are kept, then two buffers: visit i is gathered into i%2, one visit ahead
+    int64_t gather_share;    // of that, that counts as this rank's: by the smallest machine, a rank of a larger one holds less
     int64_t activation_bytes; // saved, boundaries, two boundary gradients
     int64_t boundary_first[2];   // bytes in the activations arena of the two boundary gradients
     int64_t boundary_bytes;      // of each
     int64_t workspace_bytes, product_scratch_bytes;
-    int64_t bytes[ZERO_MEM_COUNT];
+    int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_traffic_plan segments[ZR_SEGMENT_COUNT];
     uint64_t hash;          // of all of it, compared between ranks at the start
-} zr_plan;
+};
 
 // ZERO_ERR_USAGE, ZERO_ERR_MEMORY. Pure. The caller frees *out with zr_plan_destroy.
 zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine, zr_plan **out, zero_error *error);
 void zr_plan_destroy(zr_plan *plan);
-int64_t zr_plan_total_bytes(const zr_plan *plan);
+int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier);
+int64_t zr_plan_total_bytes(const zr_plan *plan); // of memory: device and host
 // ZERO_ERR_LIMIT where the plan exceeds the machine's memory, saying what would fit (stage, micro-batch).
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error);
 // Bytes of one shard of a piece's parameters, and of its contributions.

@@ -14,38 +14,7 @@
 #include "plan/internal.h"
 
 #include "base/dtype.h"
-
-typedef struct place { int64_t first, end; int piece; } place; // bytes taken, sorted by first
-
-typedef struct region {
-    place *taken; // (count), room for all pieces
-    int count;
-    int64_t bytes; // that it needs
-} region;
-
-static int64_t take(region *region, int number, int64_t bytes)
-{
-    int64_t at = 0;
-    int i = 0;
-    while (i < region->count && region->taken[i].first - at < bytes) {
-        at = region->taken[i].end;
-        i++;
-    }
-    for (int j = region->count++; j > i; j--)
-        region->taken[j] = region->taken[j - 1];
-    region->taken[i] = (place){at, at + bytes, number};
-    region->bytes = ZR_MAX(region->bytes, at + bytes);
-    return at;
-}
-
-static void give_back(region *region, int number)
-{
-    int i = 0;
-    while (region->taken[i].piece != number)
-        i++;
-    for (region->count--; i < region->count; i++)
-        region->taken[i] = region->taken[i + 1];
-}
+#include "plan/region.h"
 
 static void take_whole(zr_plan *plan)
 {
@@ -60,7 +29,7 @@ static void take_whole(zr_plan *plan)
 
 typedef struct backward { // as its units run, last first
     zr_plan *plan;
-    region open, window;
+    zr_region open, window, staged;
     int *sealed;     // (sealed_count) pieces in the order in which they are sealed
     int sealed_count, reduced;
     int64_t waiting; // elements of those not yet reduced
@@ -71,18 +40,30 @@ static bool collects_apart(const zr_piece *piece)
     return piece->gradient_dtype != ZERO_F32;
 }
 
+static bool accumulates_on_nvme(const zr_piece *piece)
+{
+    return piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme;
+}
+
+// Where the sum collects before it is written to NVMe.
+static void take_staged(backward *b, int number)
+{
+    zr_piece *piece = &b->plan->pieces[number];
+    piece->accumulator_first = zr_region_take(&b->staged, number, piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype));
+}
+
 static void take_slot(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
     if (!zr_plan_whole_gradients(b->plan))
-        piece->grad_first = take(&b->window, number, b->plan->ranks * zr_piece_gradient_shard_bytes(piece));
+        piece->grad_first = zr_region_take(&b->window, number, b->plan->ranks * zr_piece_gradient_shard_bytes(piece));
 }
 
 static void open_piece(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
     if (collects_apart(piece))
-        piece->open_first = take(&b->open, number, piece->padded * (int64_t)sizeof(float));
+        piece->open_first = zr_region_take(&b->open, number, piece->padded * (int64_t)sizeof(float));
     else
         take_slot(b, number);
 }
@@ -92,8 +73,10 @@ static void seal_piece(backward *b, int number)
     zr_piece *piece = &b->plan->pieces[number];
     if (collects_apart(piece)) {
         take_slot(b, number);
-        give_back(&b->open, number);
+        zr_region_give_back(&b->open, number);
     }
+    if (accumulates_on_nvme(piece) && piece->fetched_with < 0)
+        take_staged(b, number);
     b->sealed[b->sealed_count++] = number;
     b->waiting += piece->padded;
 }
@@ -106,24 +89,40 @@ static void reduce_oldest(backward *b, int unit, int due)
         b->plan->pieces[number].reduced_after = unit;
         b->waiting -= b->plan->pieces[number].padded;
         if (!zr_plan_whole_gradients(b->plan))
-            give_back(&b->window, number);
+            zr_region_give_back(&b->window, number);
+        if (accumulates_on_nvme(&b->plan->pieces[number]))
+            zr_region_give_back(&b->staged, number);
     }
 }
 
-// In slots, a unit's gradients are reduced while the next unit computes: the least memory that keeps the two overlapped. Whole
-// gradients may wait longer, up to the configured bucket.
+// The sum so far of a piece travels while the unit before the one that seals it computes.
+static void fetch_sums(backward *b, int unit)
+{
+    const zr_plan *plan = b->plan;
+    for (int p = 0; p < plan->piece_count && plan->settings.accumulation > 1; p++) {
+        zr_piece *piece = &plan->pieces[p];
+        if (!accumulates_on_nvme(piece) || piece->last_backward < 0 || unit != ZR_MIN(piece->last_backward + 1, plan->unit_count - 1))
+            continue;
+        piece->fetched_with = unit;
+        take_staged(b, p);
+    }
+}
+
+// In slots, and where sums go on to NVMe, a unit's gradients are reduced while the next unit computes: the least memory that keeps the
+// two overlapped. Whole gradients may wait longer, up to the configured bucket.
 static void run_backward(backward *b)
 {
     zr_plan *plan = b->plan;
     for (int u = plan->unit_count - 1; u >= 0; u--) {
         int before = b->sealed_count;
+        fetch_sums(b, u);
         for (int p = 0; p < plan->piece_count; p++)
             if (plan->pieces[p].first_backward == u)
                 open_piece(b, p);
         for (int p = 0; p < plan->piece_count; p++)
             if (plan->pieces[p].last_backward == u)
                 seal_piece(b, p);
-        reduce_oldest(b, u, zr_plan_whole_gradients(plan) ? 0 : before);
+        reduce_oldest(b, u, zr_plan_whole_gradients(plan) && plan->settings.tiering.optimizer != ZERO_TIER_nvme ? 0 : before);
     }
 }
 
@@ -132,47 +131,55 @@ static void place_accumulators(zr_plan *plan)
 {
     const zr_precision *precision = &plan->settings.precision;
     bool retyped = precision->accumulator != precision->gradients;
-    bool own_vector = !zr_plan_whole_gradients(plan) || plan->settings.accumulation > 1 || retyped;
+    bool own_vector = !zr_plan_whole_gradients(plan) || plan->settings.accumulation > 1 || retyped || plan->settings.tiering.optimizer != ZERO_TIER_device;
     for (int p = 0; p < plan->piece_count; p++) {
         zr_piece *piece = &plan->pieces[p];
         int64_t size = (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
         if (piece->first_backward < 0)
             continue;
-        if (own_vector) {
-            piece->accumulator_first = plan->accumulator_bytes;
-            plan->accumulator_bytes += piece->shard * size;
+        if (own_vector && !accumulates_on_nvme(piece)) {
+            zero_tier tier = piece->kind == ZERO_TRAINABLE ? piece->state_tier : ZERO_TIER_device;
+            piece->accumulator_first = plan->accumulator_bytes[tier];
+            plan->accumulator_bytes[tier] += piece->shard * size;
         }
         if (plan->settings.stage == 0 && retyped) {
             piece->whole_first = plan->whole_bytes;
             plan->whole_bytes += piece->padded * size;
         }
         if (piece->kind == ZERO_TRAINABLE) {
-            piece->state_first = plan->state_elems;
-            plan->state_elems += plan->settings.stage == 0 ? piece->padded : piece->shard;
+            piece->state_first = plan->state_elems[piece->state_tier];
+            plan->state_elems[piece->state_tier] += plan->settings.stage == 0 ? piece->padded : piece->shard;
         }
     }
 }
 
+static zero_status begin_backward(backward *b, zr_plan *plan, zero_error *error)
+{
+    b->plan = plan;
+    b->sealed = zr_alloc((size_t)plan->piece_count * sizeof *b->sealed, error);
+    if (!b->sealed)
+        return ZERO_ERR_MEMORY;
+    ZERO_TRY(zr_region_begin(&b->open, plan->piece_count, error));
+    ZERO_TRY(zr_region_begin(&b->window, plan->piece_count, error));
+    return zr_region_begin(&b->staged, plan->piece_count, error);
+}
+
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)
 {
-    size_t count = (size_t)plan->piece_count;
-    backward b = {
-        .plan = plan,
-        .open.taken = zr_alloc(count * sizeof *b.open.taken, error),
-        .window.taken = zr_alloc(count * sizeof *b.window.taken, error),
-        .sealed = zr_alloc(count * sizeof *b.sealed, error),
-    };
-    zero_status status = b.open.taken && b.window.taken && b.sealed ? ZERO_OK : ZERO_ERR_MEMORY;
+    backward b = {0};
+    zero_status status = begin_backward(&b, plan, error);
     if (status == ZERO_OK) {
         if (zr_plan_whole_gradients(plan))
             take_whole(plan);
         run_backward(&b);
         plan->open_bytes = b.open.bytes;
         plan->grad_bytes = ZR_MAX(plan->grad_bytes, b.window.bytes);
+        plan->staged_gradient_bytes = b.staged.bytes;
         place_accumulators(plan);
     }
+    zr_region_end(&b.staged);
+    zr_region_end(&b.window);
+    zr_region_end(&b.open);
     zr_free(b.sealed);
-    zr_free(b.window.taken);
-    zr_free(b.open.taken);
     return status;
 }

@@ -6,32 +6,12 @@ static void add_visit(zr_plan *plan, int u, bool backward)
 {
     const zr_unit_plan *unit = &plan->units[u];
     zr_visit *visit = &plan->visits[plan->visit_count++];
-    *visit = (zr_visit){.unit = u, .backward = backward};
-    for (int i = 0; i < unit->piece_count; i++)
+    *visit = (zr_visit){.unit = u, .backward = backward, .fetches_visit = -1};
+    for (int i = 0; i < unit->piece_count; i++) {
+        visit->staged_first[i] = -1;
         if (!backward || unit->sizes.backward_reads >> i & 1)
             visit->pieces[visit->piece_count++] = unit->pieces[i];
-}
-
-// Gathered one visit ahead, unless that is more than may be under way; so the two buffers alternate.
-static void plan_gathers(zr_plan *plan)
-{
-    if (plan->settings.stage < 3 || plan->mapped)
-        return;
-    for (int v = 0; v < plan->visit_count; v++) {
-        int64_t bytes = 0, elems = 0;
-        for (int i = 0; i < plan->visits[v].piece_count; i++) {
-            const zr_piece *piece = &plan->pieces[plan->visits[v].pieces[i]];
-            bytes += plan->ranks * zr_piece_shard_bytes(piece);
-            elems += piece->padded;
-        }
-        plan->visits[v].ahead = v > 0 && elems <= plan->settings.prefetch_bucket;
-        plan->gather_bytes[v % 2] = ZR_MAX(plan->gather_bytes[v % 2], bytes);
     }
-    if (plan->kept) {
-        plan->gather_bytes[0] = plan->full_bytes;
-        plan->gather_bytes[1] = 0;
-    }
-    plan->gather_share = (plan->gather_bytes[0] + plan->gather_bytes[1] + plan->machine_ranks - 1) / plan->machine_ranks;
 }
 
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
@@ -45,7 +25,6 @@ zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
     for (int u = plan->unit_count - 1; u >= 0 && !plan->settings.inference; u--)
         if (!plan->units[u].fused)
             add_visit(plan, u, true);
-    plan_gathers(plan);
     return ZERO_OK;
 }
 
@@ -59,20 +38,11 @@ static void message(zr_traffic_plan *traffic, const zr_plan *plan, zero_comm_op 
     traffic->bytes[op] += shards * shard * (int64_t)zero_dtype_bytes(dtype);
 }
 
-static bool visited_before(const zr_plan *plan, int v, int piece)
+// Nothing moves where a piece is mapped, or kept since an earlier visit (of the first forward after the weights have changed). Ranks
+// that share what they gather divide the shards of other machines: this many each where machines have equal ranks.
+static int shards_gathered(const zr_plan *plan, const zr_visit *visit, int i)
 {
-    for (int before = 0; before < v; before++)
-        for (int i = 0; i < plan->visits[before].piece_count; i++)
-            if (plan->visits[before].pieces[i] == piece)
-                return true;
-    return false;
-}
-
-// Nothing moves where a piece is mapped, or kept since an earlier visit (of a step's first micro-batch). Ranks that share what they
-// gather divide the shards of other machines: this many each where machines have equal ranks.
-static int shards_gathered(const zr_plan *plan, int v, int piece)
-{
-    if (plan->mapped || (plan->kept && visited_before(plan, v, piece)))
+    if (plan->mapped || !visit->gathers[i])
         return 0;
     if (plan->machine_ranks > 1)
         return (plan->ranks - 1) / plan->machine_ranks;
@@ -83,7 +53,7 @@ static void gather_visit(zr_traffic_plan *traffic, const zr_plan *plan, int v)
 {
     for (int i = 0; i < plan->visits[v].piece_count; i++) {
         int piece = plan->visits[v].pieces[i];
-        message(traffic, plan, ZERO_COMM_all_gather, piece, plan->pieces[piece].dtype, shards_gathered(plan, v, piece));
+        message(traffic, plan, ZERO_COMM_all_gather, piece, plan->pieces[piece].dtype, shards_gathered(plan, &plan->visits[v], i));
     }
 }
 

@@ -3,7 +3,7 @@
 #define ZR_PLAN_SETTINGS_H
 
 #include "base/status.h"
-#include <zero/model.h>
+#include <zero/engine.h>
 
 typedef struct zr_precision { // a precision policy: the storage type of everything that training keeps
     const char *name;         // "fp32", "bf16", "fp16"
@@ -20,6 +20,23 @@ typedef struct zr_precision { // a precision policy: the storage type of everyth
 zr_precision zr_precision_of(zero_dtype dtype, int64_t accumulation);
 bool zr_precision_has_master(const zr_precision *precision); // beside the parameters
 
+// Where model states live (ZeRO-Offload, ZeRO-Infinity), and in which portions they travel. Zeroed: everything on the device.
+typedef struct zr_tiering {
+    zero_tier parameters;    // stage 3: of own shards; units read copies on the device
+    zero_tier optimizer;     // stages 1 to 3: of master, states and accumulated gradients, which are updated from the host
+    double on_device;        // part of the trained elements whose optimizer states stay on the device all the same (Twin-Flow: 1 - ratio)
+    int64_t on_host;         // elements of parameters that stay on the host where the others are on NVMe
+    int64_t sub_group;       // elements that one tile of the update has, at most; 0: no limit
+    bool read_ahead;         // where states travel: the next tile is read while one is updated,
+    bool write_behind;       // and the one before is written; each takes one more tile of host memory
+    int visits_ahead;        // whose parameters are on their way from NVMe to the host, beside the one that is gathered next
+    int64_t elems_ahead;     // of those parameters, at most; the next visit's travel whatever they are; 0: no limit
+    int64_t block;           // bytes of one transfer to or from NVMe
+    int64_t persistent;      // elements below which a piece is gathered once a step and stays on the device, where
+    int64_t persistent_most; // all such pieces together have at most so many; offloaded parameters only
+    int64_t live;            // elements gathered at one time, at most: nothing is gathered ahead above it; 0: no limit
+} zr_tiering;
+
 typedef struct zr_settings {
     int stage;                 // 0..3
     zr_precision precision;
@@ -29,6 +46,7 @@ typedef struct zr_settings {
     bool decay_all;            // weight decay on every tensor, else on those of two or more dimensions
     int64_t reduce_bucket;     // elements sealed but not yet reduced, at most
     int64_t prefetch_bucket;   // elements gathered ahead, at most (stage 3 where nothing is mapped)
+    zr_tiering tiering;
     int64_t kept_by;           // ranks of a machine, which keeps what it has gathered until the weights change; 0 or 1: nothing is kept
     bool inference;            // no gradients, no optimizer, activations of one unit at a time
 } zr_settings;

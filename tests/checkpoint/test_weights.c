@@ -3,7 +3,7 @@
 // The linker wraps pwrite, fsync and rename, so that the nth call of one rank fails (a rank is a thread here).
 #define _GNU_SOURCE
 #include "st_files.h"
-#include "checkpoint/weights.h"
+#include "array_view.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -71,7 +71,7 @@ static float value_of(int tensor, int64_t element)
 }
 
 typedef struct job { // what all ranks do together
-    zero_status (*work)(struct job *job, zero_comm *comm, zr_weight_view *view, zero_error *error);
+    zero_status (*work)(struct job *job, zero_comm *comm, array_view *view, zero_error *error);
     char path[512];
     const char *prefix;
     int faulty_rank;
@@ -114,8 +114,8 @@ static void *run_rank(void *argument)
     float *data = calloc(TOTAL, sizeof *data);
     for (int t = 0; t < TENSORS; t++)
         tensors[t] = &model[t];
-    zr_weight_view view = {.tensors = tensors, .tensor_count = TENSORS, .ranges = ranges};
-    view.range_count = make_ranges(mine->comm, all, data, ranges);
+    array_view view;
+    array_view_fill(&view, tensors, TENSORS, ranges, make_ranges(mine->comm, all, data, ranges));
     if (rank == all->faulty_rank && all->kind == FAULT_MEMORY)
         zr_alloc_fail_at(all->fault_in);
     else if (rank == all->faulty_rank) {
@@ -150,21 +150,21 @@ static void run(job *all, int ranks)
         zero_comm_destroy(comms[r]);
 }
 
-static zero_status work_save(job *all, zero_comm *comm, zr_weight_view *view, zero_error *error)
+static zero_status work_save(job *all, zero_comm *comm, array_view *view, zero_error *error)
 {
-    for (int i = 0; i < view->range_count; i++) {
+    for (int i = 0; i < view->count; i++) {
         zr_weight_range *range = &view->ranges[i];
         for (int64_t e = 0; e < range->count; e++)
             ((float *)range->data)[e] = value_of((int)(range->tensor - model), range->first + e);
     }
-    return zr_weights_save(comm, all->path, all->prefix, view, error);
+    return zr_weights_save(comm, all->path, all->prefix, &view->view, error);
 }
 
-static zero_status work_load(job *all, zero_comm *comm, zr_weight_view *view, zero_error *error)
+static zero_status work_load(job *all, zero_comm *comm, array_view *view, zero_error *error)
 {
-    zero_status status = zr_weights_load(comm, all->path, view, error);
+    zero_status status = zr_weights_load(comm, all->path, &view->view, error);
     all->wrong[comm->rank] = 0;
-    for (int i = 0; i < view->range_count && status == ZERO_OK; i++) {
+    for (int i = 0; i < view->count && status == ZERO_OK; i++) {
         const zr_weight_range *range = &view->ranges[i];
         for (int64_t e = 0; e < range->count; e++)
             all->wrong[comm->rank] += ((const float *)range->data)[e] != value_of((int)(range->tensor - model), range->first + e);
@@ -271,15 +271,16 @@ static void test_more_than_one_chunk(void **state)
     const zero_tensor_desc *tensors[] = {&big};
     float *data = zr_alloc((size_t)count * sizeof *data, NULL), *back = zr_alloc((size_t)count * sizeof *back, NULL);
     zr_weight_range range = {.tensor = &big, .count = count, .data = data};
-    zr_weight_view view = {.tensors = tensors, .tensor_count = 1, .ranges = &range, .range_count = 1};
+    array_view view;
+    array_view_fill(&view, tensors, 1, &range, 1);
     zero_comm *comm;
     for (int64_t i = 0; i < count; i++)
         data[i] = (float)i;
     assert_int_equal(zero_comm_self(&comm, NULL), ZERO_OK);
     const char *path = scratch_path(*state, "big.safetensors");
-    assert_int_equal(zr_weights_save(comm, path, "", &view, NULL), ZERO_OK);
+    assert_int_equal(zr_weights_save(comm, path, "", &view.view, NULL), ZERO_OK);
     range.data = back;
-    assert_int_equal(zr_weights_load(comm, path, &view, NULL), ZERO_OK);
+    assert_int_equal(zr_weights_load(comm, path, &view.view, NULL), ZERO_OK);
     assert_memory_equal(data, back, (size_t)count * sizeof *data);
     zero_comm_destroy(comm);
     zr_free(back);

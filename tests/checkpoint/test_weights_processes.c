@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "base/clock.h"
-#include "checkpoint/weights.h"
+#include "array_view.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -34,10 +34,11 @@ static zero_status save_part(zero_comm *comm, const char *path, zero_error *erro
     int64_t first = TOTAL * zero_comm_rank(comm) / zero_comm_size(comm),
             end = TOTAL * (zero_comm_rank(comm) + 1) / zero_comm_size(comm);
     zr_weight_range range = {.tensor = &tensor, .first = first, .count = end - first, .data = data + first};
-    zr_weight_view view = {.tensors = tensors, .tensor_count = 1, .ranges = &range, .range_count = 1};
+    array_view view;
+    array_view_fill(&view, tensors, 1, &range, 1);
     for (int64_t i = first; i < end; i++)
         data[i] = (float)i;
-    return zr_weights_save(comm, path, "", &view, error);
+    return zr_weights_save(comm, path, "", &view.view, error);
 }
 
 // A rank: exits with its status.

@@ -45,6 +45,8 @@ static bool fits(const zr_key *key, const char *value)
         return key->type == ZR_KEY_OBJECT || key->type == ZR_KEY_ANY || section;
     case 'n':
         return key->nullable || key->type == ZR_KEY_ANY || section;
+    case '7':
+        return key->type == ZR_KEY_ANY || key->type == ZR_KEY_BYTES;
     default:
         return key->type == ZR_KEY_ANY;
     }

@@ -1,5 +1,7 @@
 #include "harness.h"
 
+#include "api/initialize.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@ typedef struct rank_job {
     const zero_model *model;
     zero_comm *comm;
     harness_result *out;
+    harness_failure failure;
 } rank_job;
 
 static void must(zero_status status, const zero_error *error, const char *what)
@@ -36,11 +39,10 @@ zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets)
     return (zero_tensors){2, {{tokens, ZERO_I32, 2, {batch, HARNESS_SEQ}}, {targets, ZERO_I32, 2, {batch, HARNESS_SEQ}}}};
 }
 
-static void train(const rank_job *job, zero_engine *engine)
+static zero_status train(const rank_job *job, zero_engine *engine, zero_error *error)
 {
     const harness_case *c = job->c;
     int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ];
-    zero_error error = {0};
     for (int s = 0; s < HARNESS_STEPS; s++) {
         zero_step_info info = {0};
         if (c->at_step)
@@ -51,13 +53,14 @@ static void train(const rank_job *job, zero_engine *engine)
             zero_position(engine, &step, &g);
             harness_batch(step, g * c->batch, c->batch, tokens, targets);
             zero_tensors batch = harness_tensors(c->batch, tokens, targets);
-            must(zero_forward(engine, &batch, &loss, &error), &error, "forward");
-            must(zero_backward(engine, &error), &error, "backward");
-            must(zero_step(engine, &info, &error), &error, "step");
+            ZERO_TRY(zero_forward(engine, &batch, &loss, error));
+            ZERO_TRY(zero_backward(engine, error));
+            ZERO_TRY(zero_step(engine, &info, error));
         }
         if (zero_comm_rank(job->comm) == 0) {
             job->out->loss[s] = info.loss;
             job->out->norm[s] = info.grad_norm;
+            job->out->skipped += info.skipped;
         }
     }
     if (c->at_step)
@@ -65,15 +68,14 @@ static void train(const rank_job *job, zero_engine *engine)
     double evaluated;
     harness_batch(999, 0, 1, tokens, targets);
     zero_tensors batch = harness_tensors(1, tokens, targets);
-    must(zero_evaluate(engine, &batch, &evaluated, &error), &error, "evaluate");
+    ZERO_TRY(zero_evaluate(engine, &batch, &evaluated, error));
     if (zero_comm_rank(job->comm) == 0)
         job->out->evaluated = evaluated;
+    return ZERO_OK;
 }
 
-static void read_back(const rank_job *job, zero_engine *engine)
+static zero_status read_tensors(const rank_job *job, zero_engine *engine, float *values, int64_t *count, zero_error *error)
 {
-    float *values = malloc(HARNESS_MAX_ELEMS * sizeof *values);
-    zero_error error = {0};
     int64_t at = 0;
     for (int u = 0; u < job->model->unit_count; u++)
         for (int p = 0; p < job->model->units[u].piece_count; p++)
@@ -84,40 +86,56 @@ static void read_back(const rank_job *job, zero_engine *engine)
                     elems *= tensor->shape[d];
                 if (at + elems > HARNESS_MAX_ELEMS)
                     abort();
-                must(zero_read_parameter(engine, tensor->name, values + at, elems, &error), &error, tensor->name);
+                ZERO_TRY(zero_read_parameter(engine, tensor->name, values + at, elems, error));
                 at += elems;
             }
+    *count = at;
+    return ZERO_OK;
+}
+
+static zero_status read_back(const rank_job *job, zero_engine *engine, zero_error *error)
+{
+    float *values = malloc(HARNESS_MAX_ELEMS * sizeof *values);
+    int64_t at = 0;
+    zero_status status = read_tensors(job, engine, values, &at, error);
     if (zero_comm_rank(job->comm) == 0) {
         memcpy(job->out->parameters, values, (size_t)at * sizeof *values);
         job->out->elems = at;
         zero_memory_report(engine, &job->out->memory);
         zero_traffic_report(engine, &job->out->traffic);
+        zero_io_report(engine, &job->out->io);
     }
     free(values);
+    return status;
 }
 
 static void *run_rank(void *argument)
 {
-    const rank_job *job = argument;
+    rank_job *job = argument;
     const harness_case *c = job->c;
-    char config[1024];
+    char config[2048];
     snprintf(config, sizeof config,
              "{\"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, \"gradient_clipping\": %g,"
-             " \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": %lld, \"overlap_comm\": %s}, \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01, \"weight_decay\": 0.1}}%s%s}",
-             c->batch, c->accumulation, c->clipping, c->stage, (long long)(c->bucket ? c->bucket : 500000000), c->overlap ? "true" : "false", c->optimizer ? c->optimizer : "AdamW", c->precision ? ", " : "", c->precision ? c->precision : "");
+             " \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": %lld, \"overlap_comm\": %s%s%s}, \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01, \"weight_decay\": 0.1}}%s%s}",
+             c->batch, c->accumulation, c->clipping, c->stage, (long long)(c->bucket ? c->bucket : 500000000), c->overlap ? "true" : "false",
+             c->tiers ? ", " : "", c->tiers ? c->tiers : "", c->optimizer ? c->optimizer : "AdamW", c->precision ? ", " : "", c->precision ? c->precision : "");
     zero_options options = {.struct_size = sizeof options, .model = job->model, .comm = job->comm, .config_text = config, .shape = {.batch = c->batch, .seq = HARNESS_SEQ},
                             .threads = 1, .seed = 7, .backend = c->backend ? c->backend : "ref"};
     zero_engine *engine = NULL;
-    zero_error error = {0};
-    must(zero_initialize(&options, &engine, &error), &error, "initialize");
-    train(job, engine);
-    read_back(job, engine);
-    must(zero_comm_barrier(job->comm, &error), &error, "barrier");
+    zero_error *error = &job->failure.error;
+    zero_status status = zr_initialize(&options, c->faults, &engine, error);
+    if (status == ZERO_OK)
+        status = train(job, engine, error);
+    if (status == ZERO_OK)
+        status = read_back(job, engine, error);
+    if (status == ZERO_OK)
+        status = zero_comm_barrier(job->comm, error);
+    job->failure.status = status;
     zero_destroy(engine);
     return NULL;
 }
 
-void harness_run(const harness_case *c, harness_result *out)
+void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks)
 {
     zero_gpt2_config gpt2;
     zero_model *model;
@@ -140,15 +158,25 @@ void harness_run(const harness_case *c, harness_result *out)
     else
         must(zero_comm_threads(c->ranks, &options, comms, &error), &error, "threads");
     for (int r = 0; r < c->ranks; r++) {
-        jobs[r] = (rank_job){c, model, comms[r], out};
+        jobs[r] = (rank_job){.c = c, .model = model, .comm = comms[r], .out = out};
         if (pthread_create(&threads[r], NULL, run_rank, &jobs[r]) != 0)
             abort();
     }
-    for (int r = 0; r < c->ranks; r++)
+    for (int r = 0; r < c->ranks; r++) {
         pthread_join(threads[r], NULL);
+        ranks[r] = jobs[r].failure;
+    }
     for (int r = 0; r < c->ranks; r++)
         zero_comm_destroy(comms[r]);
     zero_gpt2_destroy(model);
+}
+
+void harness_run(const harness_case *c, harness_result *out)
+{
+    harness_failure ranks[16];
+    harness_try(c, out, ranks);
+    for (int r = 0; r < c->ranks; r++)
+        must(ranks[r].status, &ranks[r].error, "a rank");
 }
 
 bool harness_equal(const harness_result *a, const harness_result *b)

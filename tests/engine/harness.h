@@ -18,6 +18,8 @@ typedef struct harness_case {
     const char *precision; // a piece of the configuration: "\"bf16\": {\"enabled\": true}"; NULL: fp32
     int64_t bucket;        // reduce_bucket_size; 0: the default
     double clipping;
+    const char *tiers;     // more of zero_optimization: "\"offload_param\": {...}, ..."; NULL: nothing is offloaded
+    const struct zr_io_faults *faults; // what I/O meets; NULL: nothing
     bool overlap;          // exchange on a thread of its own
     void (*at_step)(zero_comm *comm, int step); // on every rank before step 0, 1, ..., and after the last; NULL: nothing
 } harness_case;
@@ -28,11 +30,16 @@ typedef struct harness_result {
     int64_t elems;
     zero_memory memory;   // of rank 0
     zero_traffic traffic;
+    zero_io io;
+    int skipped;          // steps
     double evaluated;     // loss after the last step
 } harness_result;
 
 // Aborts the test program with the message when a rank fails.
 void harness_run(const harness_case *c, harness_result *out);
+// The same, where ranks may fail: what each returned.
+typedef struct harness_failure { zero_status status; zero_error error; } harness_failure;
+void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks);
 // True if losses, norms and parameters are the same bits.
 bool harness_equal(const harness_result *a, const harness_result *b);
 

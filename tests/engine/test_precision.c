@@ -34,7 +34,7 @@ static void stages_agree(harness_case c)
         harness_run(&c, &other);
         assert_true(harness_equal(&reference, &other));
         for (int m = 0; m < ZERO_MEM_COUNT; m++)
-            assert_int_equal(other.memory.planned[m], other.memory.held[m]);
+            assert_int_equal(other.memory.planned[ZERO_TIER_device][m], other.memory.held[ZERO_TIER_device][m]);
     }
 }
 

@@ -105,10 +105,10 @@ static void test_memory_falls(void **state)
         harness_run(&(harness_case){.stage = stage, .ranks = 4, .accumulation = 1, .batch = 1}, &r[stage]);
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         for (int stage = 0; stage < 4; stage++)
-            assert_int_equal(r[stage].memory.planned[c], r[stage].memory.held[c]);
-    assert_true(r[1].memory.held[ZERO_MEM_optimizer] * 4 == r[0].memory.held[ZERO_MEM_optimizer]);
-    assert_true(r[2].memory.held[ZERO_MEM_gradients] * 4 == r[1].memory.held[ZERO_MEM_gradients]);
-    assert_true(r[3].memory.held[ZERO_MEM_parameters] * 4 == r[2].memory.held[ZERO_MEM_parameters]);
+            assert_int_equal(r[stage].memory.planned[ZERO_TIER_device][c], r[stage].memory.held[ZERO_TIER_device][c]);
+    assert_true(r[1].memory.held[ZERO_TIER_device][ZERO_MEM_optimizer] * 4 == r[0].memory.held[ZERO_TIER_device][ZERO_MEM_optimizer]);
+    assert_true(r[2].memory.held[ZERO_TIER_device][ZERO_MEM_gradients] * 4 == r[1].memory.held[ZERO_TIER_device][ZERO_MEM_gradients]);
+    assert_true(r[3].memory.held[ZERO_TIER_device][ZERO_MEM_parameters] * 4 == r[2].memory.held[ZERO_TIER_device][ZERO_MEM_parameters]);
 }
 
 int main(void)

@@ -47,8 +47,8 @@ static void test_memory(void **state)
 {
     zero_memory memory = {0};
     zr_buffer text = {0};
-    memory.planned[ZERO_MEM_parameters] = memory.held[ZERO_MEM_parameters] = 1660000;
-    memory.planned[ZERO_MEM_workspace] = 4000000;
+    memory.planned[ZERO_TIER_device][ZERO_MEM_parameters] = memory.held[ZERO_TIER_device][ZERO_MEM_parameters] = 1660000;
+    memory.planned[ZERO_TIER_device][ZERO_MEM_workspace] = 4000000;
     zr_breakdown_memory(0, &memory, 81234567, &text);
     zr_breakdown_memory(3, &memory, 0, &text);
     assert_string_equal(text.data, "at start, planned/held MB: parameters 1.66/1.66, workspace 4.00/0.00, total 5.66/1.66; resident at most 81.23\n"

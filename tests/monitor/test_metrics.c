@@ -36,7 +36,7 @@ static void test_step_line(void **state)
     zr_metrics_step step = {.step = 7, .tokens = 768, .loss = 0.1 + 0.2, .lr = 1e-5, .grad_norm = nextafter(2, 3), .milliseconds = 36.1, .tokens_per_second = 21274};
     step.traffic.calls[ZERO_COMM_reduce_scatter] = 6;
     step.traffic.bytes[ZERO_COMM_reduce_scatter] = 1048576;
-    step.memory.planned[ZERO_MEM_parameters] = step.memory.held[ZERO_MEM_parameters] = 4096;
+    step.memory.planned[ZERO_TIER_host][ZERO_MEM_parameters] = step.memory.held[ZERO_TIER_host][ZERO_MEM_parameters] = 4096;
     assert_int_equal(zr_metrics_open(path, &metrics, NULL), ZERO_OK);
     assert_int_equal(zr_metrics_step_write(metrics, &step, NULL), ZERO_OK);
     json_t *line = read_line(0); // before it is closed

@@ -43,7 +43,7 @@ static void check_shards(const zr_plan *plan)
         shards += piece->shard * size;
     }
     assert_int_equal(full, plan->full_bytes);
-    assert_int_equal(shards, plan->shard_bytes);
+    assert_int_equal(shards, plan->shard_bytes[ZERO_TIER_device]);
     assert_int_equal(shards * plan->ranks, plan->full_bytes);
 }
 
@@ -135,9 +135,9 @@ static void test_paper_bytes(void **state)
             zr_plan *plan = fixture_plan_in(&f, dtype, stage, 8, 1, true);
             const zr_state_policy *policy = dtype == ZERO_F32 ? &zr_state_fp32 : &zr_state_mixed;
             zr_state_bytes paper = zr_states_of_rank(policy, (double)plan->parameters, stage, 8);
-            check_bytes(plan->bytes[ZERO_MEM_parameters], paper.parameters);
-            check_bytes(plan->bytes[ZERO_MEM_gradients], paper.gradients);
-            check_bytes(plan->bytes[ZERO_MEM_optimizer], paper.optimizer);
+            check_bytes(plan->bytes[ZERO_TIER_device][ZERO_MEM_parameters], paper.parameters);
+            check_bytes(plan->bytes[ZERO_TIER_device][ZERO_MEM_gradients], paper.gradients);
+            check_bytes(plan->bytes[ZERO_TIER_device][ZERO_MEM_optimizer], paper.optimizer);
             zr_plan_destroy(plan);
         }
 }
@@ -148,10 +148,10 @@ static void test_accumulators(void **state)
     fixture f;
     fixture_build(&f, 3, 1000, 100);
     zr_plan *one = fixture_plan_in(&f, ZERO_BF16, 0, 2, 1, true), *many = fixture_plan_in(&f, ZERO_BF16, 0, 2, 4, true);
-    assert_int_equal(one->accumulator_bytes, 0);
+    assert_int_equal(one->accumulator_bytes[ZERO_TIER_device], 0);
     assert_int_equal(one->whole_bytes, 0);
     assert_int_equal(many->whole_bytes, 2 * many->grad_bytes);
-    assert_int_equal(many->accumulator_bytes * 2, many->whole_bytes);
+    assert_int_equal(many->accumulator_bytes[ZERO_TIER_device] * 2, many->whole_bytes);
     assert_int_equal(one->segments[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather] * 2, many->segments[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather]);
     zr_plan_destroy(one);
     zr_plan_destroy(many);
@@ -218,7 +218,7 @@ static void test_machines_share_what_they_gather(void **state)
     assert_int_equal(a->bytes[ZERO_COMM_all_gather], 7 * s->bytes[ZERO_COMM_all_gather]);
     assert_int_equal(k->bytes[ZERO_COMM_all_gather], kept->full_bytes / 8);
     assert_true(s->bytes[ZERO_COMM_all_gather] > k->bytes[ZERO_COMM_all_gather]);
-    assert_int_equal(alone->gather_share, alone->gather_bytes[0] + alone->gather_bytes[1]);
+    assert_int_equal(alone->gather_share, alone->gather_bytes);
     assert_int_equal(shared->gather_share, alone->gather_share / 4);
     assert_int_equal(kept->gather_share, kept->full_bytes / 4);
     assert_int_equal(zr_plan_total_bytes(alone) - zr_plan_total_bytes(shared), alone->gather_share - shared->gather_share);

@@ -1,0 +1,78 @@
+// What the offload sections say beyond plain numbers: directories, and what only shows between keys.
+#include "config/settings.h"
+
+#include <string.h>
+
+enum { SECTOR = 4096, MOST_BLOCK = 1 << 30, MOST_DEPTH = 256, MOST_LANES = 16 }; // what I/O takes
+
+static zero_status refuse_paths(const zr_config *config, const zr_setting *setting, const char *key, const char *wanted, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s: found %s, expected %s", zr_setting_where(config, setting).text, key,
+                   setting->value ? zr_value_shown(setting->value).text : "nothing", wanted);
+}
+
+static zero_status fill_paths(const zr_config *config, const char *key, zr_paths *out, zero_error *error)
+{
+    const zr_setting *setting = zr_config_at(config, key);
+    const json_t *value = setting->value;
+    size_t count = json_is_array(value) ? json_array_size(value) : 1;
+    if (count < 1 || count > ZR_CONFIG_MOST_PATHS)
+        return refuse_paths(config, setting, key, "from 1 to 16 directories", error);
+    for (out->count = 0; out->count < (int)count; out->count++) {
+        const json_t *path = json_is_array(value) ? json_array_get(value, (size_t)out->count) : value;
+        if (!json_is_string(path) || !*json_string_value(path))
+            return refuse_paths(config, setting, key, "a directory on NVMe, or a list of them: the device is nvme", error);
+        out->at[out->count] = json_string_value(path);
+    }
+    return ZERO_OK;
+}
+
+static zero_status check_ratio(const zr_config *config, zero_error *error)
+{
+    const zr_setting *ratio = zr_config_at(config, "zero_optimization.offload_optimizer.ratio");
+    if (config->offload.optimizer == ZERO_TIER_device || config->offload.ratio == 1 || config->stage == 3)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s: offload_optimizer.ratio %g is for stage 3, the stage is %lld", zr_setting_where(config, ratio).text,
+                   config->offload.ratio, (long long)config->stage);
+}
+
+static zero_status check_stage(const zr_config *config, int tier, const char *key, int64_t least, const char *what, zero_error *error)
+{
+    if (tier == ZERO_TIER_device || config->stage >= least)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is %s, but the stage is %lld: %s are partitioned from stage %lld on, and every rank would keep a copy there",
+                   zr_setting_where(config, zr_config_at(config, key)).text, key, json_string_value(zr_config_value(config, key)), (long long)config->stage, what,
+                   (long long)least);
+}
+
+static void warn_idle_io(const zr_config *config, const zero_logger *logger)
+{
+    static const char *const keys[] = {"aio.block_size", "aio.queue_depth", "aio.intra_op_parallelism", "aio.single_submit", "aio.overlap_events"};
+    for (int i = 0; i < ZR_COUNT(keys); i++) {
+        const zr_setting *setting = zr_config_at(config, keys[i]);
+        if (zr_setting_is_given(setting)) {
+            zr_log(logger, ZERO_LOG_WARNING, "%s: no effect here: aio: nothing is offloaded to nvme", zr_setting_where(config, setting).text);
+            return;
+        }
+    }
+}
+
+zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    zr_offload_config *offload = &config->offload;
+    ZERO_TRY(check_stage(config, offload->optimizer, "zero_optimization.offload_optimizer.device", 1, "optimizer states", error));
+    ZERO_TRY(check_stage(config, offload->parameters, "zero_optimization.offload_param.device", 3, "parameters", error));
+    ZERO_TRY(check_ratio(config, error));
+    if (offload->optimizer == ZERO_TIER_device)
+        offload->ratio = 0;
+    if (offload->parameters == ZERO_TIER_nvme)
+        ZERO_TRY(fill_paths(config, "zero_optimization.offload_param.nvme_path", &offload->parameter_paths, error));
+    if (offload->optimizer == ZERO_TIER_nvme)
+        ZERO_TRY(fill_paths(config, "zero_optimization.offload_optimizer.nvme_path", &offload->optimizer_paths, error));
+    if (offload->parameters != ZERO_TIER_nvme && offload->optimizer != ZERO_TIER_nvme)
+        warn_idle_io(config, logger);
+    offload->block = ZR_MAX(ZR_MIN(offload->block, MOST_BLOCK) / SECTOR, 1) * SECTOR;
+    offload->queue_depth = ZR_MIN(offload->queue_depth, MOST_DEPTH);
+    offload->lanes = ZR_MIN(offload->lanes, MOST_LANES);
+    return ZERO_OK;
+}

@@ -1,0 +1,61 @@
+// Bytes that move between tiers: counted where they move; what the plan has for each segment is added up, and both are compared when
+// nothing is under way, at the end of a step or an evaluation (contract 5).
+#include "engine/internal.h"
+
+static zero_io counted(const zero_engine *engine)
+{
+    const zr_offload *offload = &engine->offload;
+    zr_io_counts nvme = offload->io ? zr_io_counted(offload->io) : (zr_io_counts){0};
+    return (zero_io){.to_host = offload->to_host, .to_device = offload->to_device, .nvme_read = nvme.read, .nvme_written = nvme.written};
+}
+
+void zr_moves_begin(zero_engine *engine)
+{
+    engine->offload.before = counted(engine);
+    engine->offload.expected = (zr_moved){0};
+}
+
+void zr_moves_expect(zero_engine *engine, const zr_moved *planned)
+{
+    zr_moved *sum = &engine->offload.expected;
+    sum->to_host += planned->to_host;
+    sum->to_device += planned->to_device;
+    sum->nvme_read += planned->nvme_read;
+    sum->nvme_written += planned->nvme_written;
+}
+
+void zr_moves_expect_visits(zero_engine *engine, const zr_moved *planned)
+{
+    const zr_plan *plan = engine->plan;
+    zr_moves_expect(engine, planned);
+    for (int p = 0; p < plan->piece_count; p++) {
+        if (plan->pieces[p].kept_first < 0)
+            continue;
+        if (engine->gathered[p] != engine->version)
+            zr_moves_expect(engine, &plan->moves.kept);
+        return; // all that are kept are gathered together
+    }
+}
+
+zero_status zr_moves_check(zero_engine *engine, zero_error *error)
+{
+    zero_io now = counted(engine);
+    const zero_io *before = &engine->offload.before;
+    const zr_moved *expected = &engine->offload.expected;
+    const struct { const char *what; int64_t counted, planned; } moved[] = {
+        {"moved from device to host", now.to_host - before->to_host, expected->to_host},
+        {"moved from host to device", now.to_device - before->to_device, expected->to_device},
+        {"read from NVMe", now.nvme_read - before->nvme_read, expected->nvme_read},
+        {"written to NVMe", now.nvme_written - before->nvme_written, expected->nvme_written},
+    };
+    for (int i = 0; i < ZR_COUNT(moved); i++)
+        if (moved[i].counted != moved[i].planned)
+            return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d, step %lld: %lld bytes were %s, the plan has %lld", engine->comm->rank, (long long)engine->step,
+                           (long long)moved[i].counted, moved[i].what, (long long)moved[i].planned);
+    return ZERO_OK;
+}
+
+void zero_io_report(const zero_engine *engine, zero_io *out)
+{
+    *out = counted(engine);
+}

@@ -1,0 +1,56 @@
+// Between the files of engine/: model states on their tiers (contract 2: stages and stores know nothing of each other), and what travels.
+//
+//   parameters   NVMe ─> staged (host) ─> gather window (device)     fetches.c, stage3.c
+//   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
+//   the update   NVMe ─> tiles (host) ─> NVMe                        tiles.c
+#ifndef ZR_ENGINE_OFFLOAD_H
+#define ZR_ENGINE_OFFLOAD_H
+
+#include "engine/engine.h"
+#include "memory/store.h"
+
+#define ZR_MOST_TILES 3
+
+typedef struct zr_offload { // zeroed: everything is in memory
+    zr_scratch parameter_scratch, state_scratch;
+    zr_io *io;
+    zr_arena staged_parameters, staged_gradients, tiles;
+    zr_transfer *parameters;  // (visit_count, ZERO_MAX_PIECES)
+    zr_transfer *gradients;   // (piece_count)
+    zr_transfer tile[ZR_MOST_TILES][ZR_VECTOR_COUNT];
+    int fetched;              // last visit of this pass whose parameters have begun to travel, -1: none
+    int64_t to_host, to_device; // bytes that crossed
+    zero_io before;           // counts when this step or evaluation began,
+    zr_moved expected;        // and what the plan has added since
+} zr_offload;
+
+// vectors.c
+zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options, zero_error *error);
+void zr_vectors_release(zero_engine *engine);
+// Place of an element of the own part of a piece in a vector that is in memory; NULL where it is on NVMe or there is none.
+void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first);
+zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector);
+zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first, int64_t count); // bytes of that store
+
+// fetches.c: parameters from NVMe ahead of the visit that gathers them.
+zero_status zr_fetches_begin(zero_engine *engine, int last_visit, zero_error *error); // up to that visit, as far as not begun
+// Own shard of piece i of a visit, as it will be gathered: waits for its fetch.
+zero_status zr_fetches_await(zero_engine *engine, int visit, int i, const void **own, zero_error *error);
+
+// tiles.c
+typedef zero_status (*zr_slice_visit)(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error);
+// Runs `visit` over all slices that are updated, group by group: reads[pass], visit, writes[pass] of plan/tiles.h.
+zero_status zr_tiles_run(zero_engine *engine, const zr_pass_plan *pass, zr_slice_visit visit, void *user, zero_error *error);
+// Between steps: runs `visit` over a vector of the own shard of a piece that is on NVMe, in portions, writing them back where `changed`.
+zero_status zr_tiles_visit(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error);
+
+char *zr_tiles_buffer(const zero_engine *engine, zr_vector vector); // of one slice, between steps
+int64_t zr_tiles_portion(const zero_engine *engine, int piece, int64_t first); // elements from `first` of the own shard to the end of its slice
+
+// moves.c: bytes moved between tiers, planned = counted.
+void zr_moves_begin(zero_engine *engine); // of a step, or an evaluation between two
+void zr_moves_expect(zero_engine *engine, const zr_moved *planned);
+void zr_moves_expect_visits(zero_engine *engine, const zr_moved *planned); // and what is gathered because the weights have changed; before it is
+zero_status zr_moves_check(zero_engine *engine, zero_error *error); // nothing is under way
+
+#endif

@@ -1,0 +1,183 @@
+// The walk over a rank's elements, group by group, whatever tiers they lie on: of the update, and of whoever reads or writes weights
+// between steps.
+//
+// A vector in memory is used where it lies. One on NVMe travels through tile g % tile.count of group g:
+//
+//   group 0   read ........ | update | write ........
+//   group 1                 | read ..| update | write ........        read_ahead, write_behind
+//   group 2                          | read ..| update | write ...
+#include "base/dtype.h"
+#include "engine/internal.h"
+
+static bool is_on_nvme(const zr_group *group, zr_vector vector)
+{
+    return zr_group_tier(group, vector) == ZERO_TIER_nvme;
+}
+
+static char *tile_at(const zero_engine *engine, int tile, zr_vector vector)
+{
+    const zr_tile_plan *plan = &engine->plan->tile;
+    return engine->offload.tiles.base + tile * plan->bytes + plan->first[vector];
+}
+
+// Bytes of a group in a store: slices of a group follow each other in every vector.
+static zr_range group_range(const zero_engine *engine, const zr_group *group, zr_vector vector)
+{
+    const zr_slice *first = &engine->plan->slices[group->slice_first];
+    return zr_vector_range(engine, first->piece, vector, first->first, group->count);
+}
+
+typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buffer, zr_transfer *out, zero_error *error);
+
+// Vectors of the group that are in `vectors` and on NVMe begin to travel; what its tile did before has ended first.
+static zero_status move_group(zero_engine *engine, int g, uint32_t vectors, bool write, zero_error *error)
+{
+    const zr_group *group = &engine->plan->groups[g];
+    for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
+        if (!is_on_nvme(group, v) || !zr_plan_has_vector(engine->plan, v))
+            continue;
+        int tile = g % engine->plan->tile.count;
+        zr_transfer *transfer = &engine->offload.tile[tile][v];
+        ZERO_TRY(zr_transfer_wait(transfer, error));
+        if (!(vectors >> v & 1))
+            continue;
+        zr_store *store = zr_vector_store(engine, engine->plan->slices[group->slice_first].piece, v);
+        transfer_begin begin = write ? store->ops->commit : store->ops->fetch;
+        ZERO_TRY(begin(store, group_range(engine, group, v), tile_at(engine, tile, v), transfer, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status await_tile(zero_engine *engine, int tile, zero_error *error)
+{
+    for (int v = 0; v < ZR_VECTOR_COUNT; v++)
+        ZERO_TRY(zr_transfer_wait(&engine->offload.tile[tile][v], error));
+    return ZERO_OK;
+}
+
+static void *slice_vector(const zero_engine *engine, int g, const zr_slice *slice, zr_vector vector)
+{
+    const zr_group *group = &engine->plan->groups[g];
+    if (!zr_plan_has_vector(engine->plan, vector))
+        return NULL;
+    if (!is_on_nvme(group, vector))
+        return zr_vector_at(engine, slice->piece, vector, slice->first);
+    int64_t before = engine->plan->pieces[slice->piece].state_first + slice->first - group->first;
+    return tile_at(engine, g % engine->plan->tile.count, vector) + before * zr_vector_size(engine->plan, vector);
+}
+
+// Parameters of the range that this rank updates, as units read them, where they are in memory.
+static char *parameters_of_range(const zero_engine *engine, int piece)
+{
+    int64_t before = engine->stage->update_range(engine, piece).first - zr_own_shard(engine, piece).first;
+    return (char *)zr_own_parameters(engine, piece) + before * (int64_t)zero_dtype_bytes(engine->plan->pieces[piece].dtype);
+}
+
+static zr_range_states states_of(const zero_engine *engine, int g, const zr_slice *slice)
+{
+    const zr_group *group = &engine->plan->groups[g];
+    const zr_piece *piece = &engine->plan->pieces[slice->piece];
+    zr_range_states states = {.gradient_dtype = piece->accumulator_dtype, .parameters_dtype = piece->dtype};
+    void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS) ? slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS)
+                                                               : parameters_of_range(engine, slice->piece) + slice->first * (int64_t)zero_dtype_bytes(piece->dtype);
+    states.gradient = is_on_nvme(group, ZR_VECTOR_GRADIENT) ? slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT)
+                                                            : (const char *)engine->stage->update_gradient(engine, slice->piece) +
+                                                                  slice->first * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    states.master = slice_vector(engine, g, slice, ZR_VECTOR_MASTER);
+    states.state0 = slice_vector(engine, g, slice, ZR_VECTOR_STATE0);
+    states.state1 = slice_vector(engine, g, slice, ZR_VECTOR_STATE1);
+    states.direction = slice_vector(engine, g, slice, ZR_VECTOR_DIRECTION);
+    if (states.master)
+        states.parameters = parameters;
+    else
+        states.master = parameters;
+    return states;
+}
+
+// What the update of a group moves between device and host: only parameters that lie on the other side than their states.
+static void count_crossing(zero_engine *engine, const zr_group *group, const zr_pass_plan *pass)
+{
+    int64_t bytes = group->count * zr_vector_size(engine->plan, ZR_VECTOR_PARAMETERS);
+    int64_t read = pass->reads >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0, written = pass->writes >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0;
+    bool states_up = group->state_tier == ZERO_TIER_device, parameters_up = group->parameter_tier == ZERO_TIER_device;
+    if (states_up == parameters_up)
+        return;
+    engine->offload.to_device += parameters_up ? written : read;
+    engine->offload.to_host += parameters_up ? read : written;
+}
+
+static zero_status visit_group(zero_engine *engine, int g, zr_slice_visit visit, void *user, zero_error *error)
+{
+    const zr_group *group = &engine->plan->groups[g];
+    for (int s = group->slice_first; s < group->slice_first + group->slice_count; s++) {
+        const zr_slice *slice = &engine->plan->slices[s];
+        const zr_range_states states = states_of(engine, g, slice);
+        ZERO_TRY(visit(user, engine, slice, &states, error));
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_tiles_run(zero_engine *engine, const zr_pass_plan *pass, zr_slice_visit visit, void *user, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    const zr_tiering *tiering = &plan->settings.tiering;
+    int fetched = -1;
+    for (int g = 0; g < plan->group_count; g++) {
+        int last = ZR_MIN(g + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
+        while (fetched < g)
+            ZERO_TRY(move_group(engine, ++fetched, pass->reads, false, error));
+        if (plan->tile.count)
+            ZERO_TRY(await_tile(engine, g % plan->tile.count, error));
+        while (fetched < last)
+            ZERO_TRY(move_group(engine, ++fetched, pass->reads, false, error));
+        ZERO_TRY(visit_group(engine, g, visit, user, error));
+        count_crossing(engine, &plan->groups[g], pass);
+        ZERO_TRY(move_group(engine, g, pass->writes, true, error));
+        if (plan->tile.count && !tiering->write_behind)
+            ZERO_TRY(await_tile(engine, g % plan->tile.count, error));
+        zr_comm_progress(engine->comm, engine->step);
+    }
+    for (int tile = 0; tile < plan->tile.count; tile++)
+        ZERO_TRY(await_tile(engine, tile, error));
+    return ZERO_OK;
+}
+
+static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_slice *slice, zr_vector vector, zero_dtype dtype, bool changed, zr_weights_visit visit,
+                                 void *user, zero_error *error)
+{
+    zr_transfer *transfer = &engine->offload.tile[0][vector];
+    zr_range range = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count);
+    ZERO_TRY(store->ops->fetch(store, range, tile_at(engine, 0, vector), transfer, error));
+    ZERO_TRY(zr_transfer_wait(transfer, error));
+    ZERO_TRY(visit(user, (zr_span){zr_own_shard(engine, slice->piece).first + slice->first, slice->count}, dtype, tile_at(engine, 0, vector), error));
+    if (!changed)
+        return ZERO_OK;
+    ZERO_TRY(store->ops->commit(store, range, tile_at(engine, 0, vector), transfer, error));
+    return zr_transfer_wait(transfer, error);
+}
+
+zero_status zr_tiles_visit(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    zero_dtype dtype = vector == ZR_VECTOR_PARAMETERS ? p->dtype : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype : ZERO_F32;
+    zr_store *store = zr_vector_store(engine, piece, vector);
+    for (int s = p->slice_first; s < p->slice_first + p->slice_count; s++) {
+        ZERO_TRY(visit_on_nvme(engine, store, &engine->plan->slices[s], vector, dtype, changed, visit, user, error));
+        zr_comm_progress(engine->comm, engine->step);
+    }
+    return ZERO_OK;
+}
+
+char *zr_tiles_buffer(const zero_engine *engine, zr_vector vector)
+{
+    return tile_at(engine, 0, vector);
+}
+
+int64_t zr_tiles_portion(const zero_engine *engine, int piece, int64_t first)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    const zr_slice *slice = &engine->plan->slices[p->slice_first];
+    while (slice->first + slice->count <= first)
+        slice++;
+    return slice->first + slice->count - first;
+}

@@ -1,0 +1,166 @@
+// Where every vector of a rank's states lies: in memory of a tier, or in scratch space on NVMe; reserved once, by the plan.
+#include "base/alloc.h"
+#include "engine/internal.h"
+
+static int64_t vector_bytes(const zr_plan *plan, zero_tier tier, zr_vector vector)
+{
+    if (vector == ZR_VECTOR_PARAMETERS)
+        return plan->settings.stage == 3 && !plan->mapped ? plan->shard_bytes[tier] : 0;
+    if (plan->settings.inference || !zr_plan_has_vector(plan, vector))
+        return 0;
+    if (vector == ZR_VECTOR_GRADIENT && tier != ZERO_TIER_nvme)
+        return plan->accumulator_bytes[tier];
+    return plan->state_elems[tier] * zr_vector_size(plan, vector);
+}
+
+static zero_memory_category category_of(zr_vector vector)
+{
+    return vector == ZR_VECTOR_PARAMETERS ? ZERO_MEM_parameters : vector == ZR_VECTOR_GRADIENT ? ZERO_MEM_gradients : ZERO_MEM_optimizer;
+}
+
+static zero_status reserve_memory(zero_engine *engine, zero_error *error)
+{
+    for (int t = 0; t < ZERO_TIER_nvme; t++)
+        for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
+            int64_t bytes = vector_bytes(engine->plan, t, v);
+            if (bytes > 0)
+                ZERO_TRY(zr_store_memory_create(&engine->ledger, t, category_of(v), (size_t)bytes, &engine->vectors[t][v], error));
+        }
+    return ZERO_OK;
+}
+
+static zero_status reserve_buffers(zero_engine *engine, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    zr_offload *offload = &engine->offload;
+    offload->parameters = zr_alloc((size_t)plan->visit_count * ZERO_MAX_PIECES * sizeof *offload->parameters, error);
+    offload->gradients = zr_alloc((size_t)plan->piece_count * sizeof *offload->gradients, error);
+    if (!offload->parameters || !offload->gradients)
+        return ZERO_ERR_MEMORY;
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_parameters, (size_t)plan->staged_parameter_bytes, &offload->staged_parameters, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_gradients, (size_t)plan->staged_gradient_bytes, &offload->staged_gradients, error));
+    return zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_optimizer, (size_t)(plan->tile.count * plan->tile.bytes), &offload->tiles, error);
+}
+
+static zero_status open_scratch(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    zr_offload *offload = &engine->offload;
+    int64_t states = 0, block = plan->settings.tiering.block;
+    for (int v = 0; v < ZR_VECTOR_PARAMETERS; v++)
+        states += vector_bytes(plan, ZERO_TIER_nvme, v);
+    ZERO_TRY(zr_scratch_create(options->parameter_paths, options->parameter_path_count, vector_bytes(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS), block,
+                               "zero-parameters", options->faults, &offload->parameter_scratch, error));
+    return zr_scratch_create(options->state_paths, options->state_path_count, states, block, "zero-states", options->faults, &offload->state_scratch, error);
+}
+
+static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
+{
+    zr_offload *offload = &engine->offload;
+    const zr_scratch *scratches[2];
+    int count = 0;
+    if (offload->parameter_scratch.bytes)
+        scratches[count++] = &offload->parameter_scratch;
+    if (offload->state_scratch.bytes)
+        scratches[count++] = &offload->state_scratch;
+    const zr_io_buffer buffers[] = {{offload->staged_parameters.base, offload->staged_parameters.bytes},
+                                    {offload->staged_gradients.base, offload->staged_gradients.bytes},
+                                    {offload->tiles.base, offload->tiles.bytes}};
+    const zr_io_options io = {.block = engine->plan->settings.tiering.block, .queue_depth = options->queue_depth, .lanes = options->lanes,
+                              .single_submit = options->single_submit, .overlap_events = options->overlap_events, .threads_only = options->threads_only,
+                              .timeout = engine->comm->timeout, .scratches = scratches, .scratch_count = count,
+                              .buffers = buffers, .buffer_count = ZR_COUNT(buffers), .faults = options->faults};
+    return zr_io_create(&io, &offload->io, error);
+}
+
+// Bytes of a vector at which portions of it begin: slices.
+static int list_cuts(const zero_engine *engine, zr_vector vector, int64_t *cuts)
+{
+    const zr_plan *plan = engine->plan;
+    int count = 0;
+    for (int s = 0; s < plan->slice_count; s++) {
+        const zr_slice *slice = &plan->slices[s];
+        const zr_piece *piece = &plan->pieces[slice->piece];
+        bool here = vector == ZR_VECTOR_PARAMETERS ? piece->parameter_tier == ZERO_TIER_nvme : slice->group >= 0 && piece->state_tier == ZERO_TIER_nvme;
+        if (here)
+            cuts[count++] = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count).first;
+    }
+    return count;
+}
+
+static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *error)
+{
+    zr_offload *offload = &engine->offload;
+    int64_t first = 0;
+    for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
+        int64_t bytes = vector_bytes(engine->plan, ZERO_TIER_nvme, v);
+        bool parameters = v == ZR_VECTOR_PARAMETERS;
+        if (!bytes)
+            continue;
+        const zr_nvme_place place = {.io = offload->io, .scratch = parameters ? &offload->parameter_scratch : &offload->state_scratch,
+                                     .first = parameters ? 0 : first, .block = engine->plan->settings.tiering.block, .cuts = cuts, .cut_count = list_cuts(engine, v, cuts)};
+        ZERO_TRY(zr_store_nvme_create(&engine->ledger, category_of(v), bytes, &place, &engine->vectors[ZERO_TIER_nvme][v], error));
+        first += parameters ? 0 : bytes;
+    }
+    return ZERO_OK;
+}
+
+static bool anything_on_nvme(const zr_plan *plan)
+{
+    return zr_plan_tier_bytes(plan, ZERO_TIER_nvme) > 0;
+}
+
+zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
+{
+    ZERO_TRY(reserve_memory(engine, error));
+    if (!anything_on_nvme(engine->plan))
+        return ZERO_OK;
+    ZERO_TRY(reserve_buffers(engine, error));
+    ZERO_TRY(open_scratch(engine, options, error));
+    ZERO_TRY(open_io(engine, options, error));
+    int64_t *cuts = zr_alloc((size_t)engine->plan->slice_count * sizeof *cuts, error);
+    zero_status status = cuts ? reserve_nvme(engine, cuts, error) : ZERO_ERR_MEMORY;
+    zr_free(cuts);
+    return status;
+}
+
+void zr_vectors_release(zero_engine *engine)
+{
+    zr_offload *offload = &engine->offload;
+    zr_io_destroy(offload->io);
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        for (int v = 0; v < ZR_VECTOR_COUNT; v++)
+            zr_store_destroy(&engine->vectors[t][v]);
+    zr_scratch_destroy(&offload->parameter_scratch);
+    zr_scratch_destroy(&offload->state_scratch);
+    zr_arena_destroy(&offload->staged_parameters);
+    zr_arena_destroy(&offload->staged_gradients);
+    zr_arena_destroy(&offload->tiles);
+    zr_free(offload->parameters);
+    zr_free(offload->gradients);
+}
+
+zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    return &engine->vectors[vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier : p->state_tier][vector];
+}
+
+zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first, int64_t count)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    if (vector == ZR_VECTOR_PARAMETERS) {
+        int64_t size = (int64_t)zero_dtype_bytes(p->dtype);
+        return (zr_range){p->shard_first + first * size, count * size};
+    }
+    int64_t size = vector == ZR_VECTOR_GRADIENT ? (int64_t)zero_dtype_bytes(p->accumulator_dtype) : (int64_t)sizeof(float);
+    if (vector == ZR_VECTOR_GRADIENT && p->state_tier != ZERO_TIER_nvme)
+        return (zr_range){p->accumulator_first + first * size, count * size};
+    return (zr_range){(p->state_first + first) * size, count * size};
+}
+
+void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first)
+{
+    const zr_store *store = zr_vector_store((zero_engine *)engine, piece, vector);
+    return zr_store_at(store, zr_vector_range(engine, piece, vector, first, 0).first);
+}

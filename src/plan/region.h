@@ -1,0 +1,22 @@
+// Places in a buffer that are taken and given back, first fit, while a schedule is played through once: so that the run itself, which
+// plays the same schedule, allocates nothing.
+#ifndef ZR_PLAN_REGION_H
+#define ZR_PLAN_REGION_H
+
+#include "base/status.h"
+
+typedef struct zr_place { int64_t first, end; int owner; } zr_place; // bytes taken
+
+typedef struct zr_region {
+    zr_place *taken; // (count) sorted by first
+    int count, capacity;
+    int64_t bytes;   // that it needs
+} zr_region;
+
+// Room for `capacity` places at a time. ZERO_ERR_MEMORY. Zeroed regions may be freed.
+zero_status zr_region_begin(zr_region *region, int capacity, zero_error *error);
+void zr_region_end(zr_region *region);
+int64_t zr_region_take(zr_region *region, int owner, int64_t bytes); // the first byte
+void zr_region_give_back(zr_region *region, int owner);
+
+#endif

@@ -1,0 +1,204 @@
+// Slices, groups and tiles of the update, and the bytes that a step moves between tiers.
+#include "base/dtype.h"
+#include "plan/internal.h"
+
+static const int64_t WORD = sizeof(float);
+
+// Elements of a piece that this rank updates, or holds where nothing is updated.
+static int64_t range_of(const zr_plan *plan, const zr_piece *piece)
+{
+    return plan->settings.stage == 0 && piece->state_first >= 0 ? piece->padded : piece->shard;
+}
+
+static int64_t group_limit(const zr_plan *plan)
+{
+    int64_t limit = plan->settings.tiering.sub_group;
+    return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
+}
+
+static bool continues(const zr_plan *plan, const zr_piece *piece)
+{
+    const zr_group *last = plan->group_count ? &plan->groups[plan->group_count - 1] : NULL;
+    const zr_slice *before = plan->slice_count ? &plan->slices[plan->slice_count - 1] : NULL;
+    return last && before->group == plan->group_count - 1 && last->state_tier == piece->state_tier && last->parameter_tier == piece->parameter_tier &&
+           last->count < group_limit(plan);
+}
+
+static void add_slice(zr_plan *plan, int p, int64_t first, int64_t count)
+{
+    const zr_piece *piece = &plan->pieces[p];
+    zr_slice slice = {.piece = p, .group = -1, .first = first, .count = count};
+    if (piece->state_first >= 0) {
+        if (!continues(plan, piece))
+            plan->groups[plan->group_count++] = (zr_group){.state_tier = piece->state_tier, .parameter_tier = piece->parameter_tier,
+                                                           .slice_first = plan->slice_count, .first = piece->state_first + first};
+        slice.group = plan->group_count - 1;
+        plan->groups[slice.group].slice_count++;
+        plan->groups[slice.group].count += count;
+    }
+    plan->slices[plan->slice_count++] = slice;
+}
+
+static void cut_piece(zr_plan *plan, int p)
+{
+    zr_piece *piece = &plan->pieces[p];
+    int64_t range = range_of(plan, piece), limit = group_limit(plan);
+    piece->slice_first = plan->slice_count;
+    for (int64_t first = 0, count; first < range; first += count) {
+        int64_t room = piece->state_first >= 0 && continues(plan, piece) ? limit - plan->groups[plan->group_count - 1].count : limit;
+        count = ZR_MIN(range - first, room);
+        add_slice(plan, p, first, count);
+    }
+    piece->slice_count = plan->slice_count - piece->slice_first;
+}
+
+static int64_t most_slices(const zr_plan *plan)
+{
+    int64_t most = plan->piece_count;
+    for (int p = 0; p < plan->piece_count; p++)
+        most += range_of(plan, &plan->pieces[p]) / group_limit(plan) + 1;
+    return most;
+}
+
+bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector)
+{
+    const zr_settings *settings = &plan->settings;
+    switch (vector) {
+    case ZR_VECTOR_MASTER: return zr_precision_has_master(&settings->precision);
+    case ZR_VECTOR_STATE0: return settings->state_vectors > 0;
+    case ZR_VECTOR_STATE1: return settings->state_vectors > 1;
+    case ZR_VECTOR_DIRECTION: return settings->per_tensor_norms;
+    default: return true;
+    }
+}
+
+int64_t zr_vector_size(const zr_plan *plan, zr_vector vector)
+{
+    const zr_precision *precision = &plan->settings.precision;
+    return vector == ZR_VECTOR_GRADIENT     ? (int64_t)zero_dtype_bytes(precision->accumulator)
+           : vector == ZR_VECTOR_PARAMETERS ? (int64_t)zero_dtype_bytes(precision->parameters)
+                                            : WORD;
+}
+
+zero_tier zr_group_tier(const zr_group *group, zr_vector vector)
+{
+    return vector == ZR_VECTOR_PARAMETERS ? group->parameter_tier : group->state_tier;
+}
+
+static void size_tile(zr_plan *plan)
+{
+    zr_tile_plan *tile = &plan->tile;
+    bool travels[ZR_VECTOR_COUNT] = {false};
+    for (int s = 0; s < plan->slice_count; s++) {
+        const zr_slice *slice = &plan->slices[s];
+        const zr_piece *piece = &plan->pieces[slice->piece];
+        const zr_group alone = {.parameter_tier = piece->parameter_tier, .count = slice->count};
+        const zr_group *group = slice->group >= 0 ? &plan->groups[slice->group] : &alone;
+        for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
+            bool here = zr_group_tier(group, v) == ZERO_TIER_nvme && zr_plan_has_vector(plan, v);
+            travels[v] |= here;
+            tile->elems = here ? ZR_MAX(tile->elems, group->count) : tile->elems;
+        }
+    }
+    for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
+        tile->first[v] = travels[v] ? tile->bytes : -1;
+        tile->bytes += travels[v] ? tile->elems * zr_vector_size(plan, v) : 0;
+    }
+    tile->count = tile->bytes ? 1 + plan->settings.tiering.read_ahead + plan->settings.tiering.write_behind : 0;
+}
+
+int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
+{
+    enum { MASTER = 1 << ZR_VECTOR_MASTER, MOMENTS = 1 << ZR_VECTOR_STATE0 | 1 << ZR_VECTOR_STATE1, DIRECTION = 1 << ZR_VECTOR_DIRECTION,
+           GRADIENT = 1 << ZR_VECTOR_GRADIENT, PARAMETERS = 1 << ZR_VECTOR_PARAMETERS };
+    uint32_t weights = zr_plan_has_vector(plan, ZR_VECTOR_MASTER) ? MASTER : PARAMETERS; // that the update starts from
+    if (!plan->settings.per_tensor_norms) {
+        passes[0] = (zr_pass_plan){.reads = weights | MOMENTS | GRADIENT, .writes = MASTER | MOMENTS | PARAMETERS};
+        return 1;
+    }
+    passes[0] = (zr_pass_plan){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | DIRECTION};
+    passes[1] = (zr_pass_plan){.reads = weights | DIRECTION, .writes = MASTER | PARAMETERS};
+    return 2;
+}
+
+// What one pass over a group moves. Gradients came to the host as they were reduced; states are at home where they are updated.
+static void add_group_moves(zr_plan *plan, const zr_group *group, const zr_pass_plan *pass)
+{
+    zr_moved *moved = &plan->moves.update;
+    for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
+        int64_t bytes = zr_plan_has_vector(plan, v) ? group->count * zr_vector_size(plan, v) : 0;
+        int64_t read = pass->reads >> v & 1 ? bytes : 0, written = pass->writes >> v & 1 ? bytes : 0;
+        bool moments = v == ZR_VECTOR_STATE0 || v == ZR_VECTOR_STATE1;
+        if (zr_group_tier(group, v) == ZERO_TIER_nvme) {
+            moved->nvme_read += read;
+            moved->nvme_written += written;
+            plan->moves.update_first_unread += moments ? read : 0;
+        }
+        if (v != ZR_VECTOR_PARAMETERS || (group->state_tier == ZERO_TIER_device) == (group->parameter_tier == ZERO_TIER_device))
+            continue;
+        bool up = group->parameter_tier == ZERO_TIER_device;
+        moved->to_device += up ? written : read;
+        moved->to_host += up ? read : written;
+    }
+}
+
+static void add_gradient_moves(zr_plan *plan, const zr_piece *piece)
+{
+    zr_moves *moves = &plan->moves;
+    int64_t bytes = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    if (piece->first_backward < 0 || piece->state_tier == ZERO_TIER_device)
+        return;
+    moves->first_micro_batch.to_host += bytes;
+    moves->later_micro_batch.to_host += bytes;
+    if (piece->state_tier != ZERO_TIER_nvme)
+        return;
+    moves->first_micro_batch.nvme_written += bytes;
+    moves->later_micro_batch.nvme_written += bytes;
+    moves->later_micro_batch.nvme_read += bytes;
+}
+
+static void add_parameter_moves(zr_plan *plan)
+{
+    zr_moves *moves = &plan->moves;
+    for (int v = 0; v < plan->visit_count; v++) {
+        const zr_visit *visit = &plan->visits[v];
+        for (int i = 0; i < visit->piece_count; i++) {
+            const zr_piece *piece = &plan->pieces[visit->pieces[i]];
+            int64_t bytes = zr_piece_shard_bytes(piece), nvme = piece->parameter_tier == ZERO_TIER_nvme ? bytes : 0;
+            if (!visit->gathers[i] || piece->parameter_tier == ZERO_TIER_device)
+                continue;
+            zr_moved *to[] = {&moves->first_micro_batch, &moves->later_micro_batch, v < plan->forward_visits ? &moves->forward : NULL};
+            zr_moved *kept[] = {&moves->kept, NULL, NULL};
+            for (int t = 0; t < ZR_COUNT(to); t++) {
+                zr_moved *moved = piece->kept_first >= 0 ? kept[t] : to[t];
+                if (moved) {
+                    moved->to_device += bytes;
+                    moved->nvme_read += nvme;
+                }
+            }
+        }
+    }
+}
+
+zero_status zr_plan_tiles(zr_plan *plan, zero_error *error)
+{
+    int64_t most = most_slices(plan);
+    if (most > ZR_MOST_SLICES)
+        return zr_fail(error, ZERO_ERR_USAGE, "planning %s: sub-groups of %lld elements (sub_group_size) cut a shard into more than %d parts", plan->model->name,
+                       (long long)plan->settings.tiering.sub_group, ZR_MOST_SLICES);
+    plan->slices = zr_alloc(sizeof *plan->slices * (size_t)most, error);
+    plan->groups = zr_alloc(sizeof *plan->groups * (size_t)most, error);
+    if (!plan->slices || !plan->groups)
+        return ZERO_ERR_MEMORY;
+    for (int p = 0; p < plan->piece_count; p++)
+        cut_piece(plan, p);
+    size_tile(plan);
+    zr_pass_plan passes[2];
+    for (int i = zr_plan_passes(plan, passes) - 1; i >= 0 && !plan->settings.inference; i--)
+        for (int g = 0; g < plan->group_count; g++)
+            add_group_moves(plan, &plan->groups[g], &passes[i]);
+    for (int p = 0; p < plan->piece_count; p++)
+        add_gradient_moves(plan, &plan->pieces[p]);
+    add_parameter_moves(plan);
+    return ZERO_OK;
+}

@@ -1,0 +1,56 @@
+// How the update walks over a rank's elements, and what moves between tiers.
+//
+//   shard of a piece    [ slice | slice | slice ]      a slice lies in one piece and in one group
+//   groups              [ slice | slice ][ slice ...   at most sub_group elements, of one tier: what one tile of the update holds
+//
+// Where anything of a group is on NVMe, its vectors travel through a tile in host memory, and several tiles make a pipeline: while
+// group i is updated, i+1 is read and i-1 is written (ZeRO-Infinity section 5.2.2).
+//
+//   tile   [ master | state 0 | state 1 | direction | gradient | parameters ]     those that are on NVMe, of tile.elems elements each
+#ifndef ZR_PLAN_TILES_H
+#define ZR_PLAN_TILES_H
+
+#include <zero/engine.h>
+#include "base/status.h"
+
+typedef struct zr_plan zr_plan;
+
+typedef enum zr_vector { ZR_VECTOR_MASTER, ZR_VECTOR_STATE0, ZR_VECTOR_STATE1, ZR_VECTOR_DIRECTION, ZR_VECTOR_GRADIENT, ZR_VECTOR_PARAMETERS, ZR_VECTOR_COUNT } zr_vector;
+
+typedef struct zr_slice {
+    int piece, group;     // group -1: nothing is updated
+    int64_t first, count; // elements of the own shard; at stage 0 of the whole piece
+} zr_slice;
+
+typedef struct zr_group { // a run of slices that are updated together
+    zero_tier state_tier, parameter_tier;
+    int slice_first, slice_count;
+    int64_t first, count; // elements in the optimizer state vectors of state_tier
+} zr_group;
+
+typedef struct zr_tile_plan { // what is in host memory while states travel
+    int count;             // tiles; 0: nothing is on NVMe
+    int64_t elems;         // of the largest group or slice that travels
+    int64_t first[ZR_VECTOR_COUNT]; // byte of the tile where a vector begins; -1: never in a tile
+    int64_t bytes;         // of one tile
+} zr_tile_plan;
+
+typedef struct zr_pass_plan { uint32_t reads, writes; } zr_pass_plan; // bit v: zr_vector v of every group
+
+typedef struct zr_moved { int64_t to_host, to_device, nvme_read, nvme_written; } zr_moved; // bytes of one rank
+
+typedef struct zr_moves { // what a step moves between tiers: planned = counted, asserted by the engine
+    zr_moved first_micro_batch, later_micro_batch; // gradients, and parameters that are not kept
+    zr_moved forward;       // of an evaluation, likewise
+    zr_moved kept;          // once after the weights have changed: parameters that stay on the device
+    zr_moved update;        // of every update,
+    int64_t update_first_unread; // of whose nvme_read this is zeros that nothing was written to yet, in the very first update
+} zr_moves;
+
+// The passes of an update over all groups (LAMB has two), and what they read and write of vectors that exist. Their number.
+int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2]);
+bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector);
+int64_t zr_vector_size(const zr_plan *plan, zr_vector vector); // bytes of an element of a trained piece
+zero_tier zr_group_tier(const zr_group *group, zr_vector vector);
+
+#endif

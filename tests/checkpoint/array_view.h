@@ -1,0 +1,29 @@
+// A view of weights that lie in memory: ranges in an array.
+#ifndef TEST_CHECKPOINT_ARRAY_VIEW_H
+#define TEST_CHECKPOINT_ARRAY_VIEW_H
+
+#include "checkpoint/weights.h"
+
+typedef struct array_view {
+    zr_weight_view view;
+    zr_weight_range *ranges; // (count)
+    int count;
+} array_view;
+
+static inline zero_status array_view_visit(void *user, bool changed, zr_range_use use, void *use_user, zero_error *error)
+{
+    const array_view *array = user;
+    for (int i = 0; i < array->count; i++)
+        ZERO_TRY(use(use_user, &array->ranges[i], error));
+    return ZERO_OK;
+}
+
+// `array` stays where it is.
+static inline void array_view_fill(array_view *array, const zero_tensor_desc *const *tensors, int tensor_count, zr_weight_range *ranges, int count)
+{
+    *array = (array_view){.view = {.tensors = tensors, .tensor_count = tensor_count, .visit = array_view_visit, .user = array}, .ranges = ranges, .count = count};
+    for (int i = 0; i < count; i++)
+        array->view.elements += ranges[i].count;
+}
+
+#endif

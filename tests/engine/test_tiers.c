@@ -1,0 +1,248 @@
+// Wherever model states lie, a run is the same run: the same bits for every tier, sub-group, stage, number of ranks and kind of I/O.
+// That bytes planned are bytes held and moved is asserted by the engine in every step of these runs.
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "harness.h"
+#include "io/scratch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEVICES 3
+
+static const char *const devices[DEVICES] = {"none", "cpu", "nvme"};
+static const char *const fp16 = "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 20, \"hysteresis\": 1}"; // the first steps overflow
+static const char *const bf16 = "\"bf16\": {\"enabled\": true}";
+
+// Files in memory where there are any: it is the way of the bytes that is tested, not the disk.
+static const char *scratch(void)
+{
+    const char *chosen = getenv("TMPDIR");
+    return chosen ? chosen : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+}
+
+typedef struct placement {
+    int optimizer, parameters; // devices
+    const char *more;          // of zero_optimization
+} placement;
+
+static void describe(const placement *p, char *out, size_t size)
+{
+    snprintf(out, size, "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}%s%s", devices[p->optimizer],
+             scratch(), devices[p->parameters], scratch(), p->more ? ", " : "", p->more ? p->more : "");
+}
+
+static void expect_same(const harness_result *memory, harness_case c, const placement *p)
+{
+    static harness_result other;
+    char tiers[512];
+    describe(p, tiers, sizeof tiers);
+    c.tiers = tiers;
+    harness_run(&c, &other);
+    if (!harness_equal(memory, &other))
+        fail_msg("stage %d, %d ranks, K %d, %s: optimizer on %s, parameters on %s, %s: other bits than in memory", c.stage, c.ranks, c.accumulation, c.precision ? c.precision : "fp32",
+                 devices[p->optimizer], devices[p->parameters], p->more ? p->more : "defaults");
+    bool nvme = p->optimizer == 2 || p->parameters == 2;
+    assert_true((other.io.nvme_read > 0) == nvme && (other.io.nvme_written > 0) == nvme);
+    assert_int_equal(other.skipped, memory->skipped);
+}
+
+static void each_placement_of_a_stage(harness_case c, const char *more)
+{
+    static harness_result memory;
+    harness_run(&c, &memory);
+    for (int o = 0; o < DEVICES; o++)
+        for (int p = 0; p < (c.stage == 3 ? DEVICES : 1); p++)
+            if (o || p)
+                expect_same(&memory, c, &(placement){o, p, more});
+}
+
+#define NOTHING_STAYS "\"stage3_param_persistence_threshold\": 0, \"sub_group_size\": 3000"
+
+static void every_stage_and_placement(void **state)
+{
+    for (int stage = 1; stage <= 3; stage++)
+        for (int ranks = 1; ranks <= 4; ranks *= 2)
+            for (int k = 1; k <= 3; k += 2)
+                each_placement_of_a_stage((harness_case){.stage = stage, .ranks = ranks, .accumulation = k, .batch = 2, .precision = ranks == 2 ? NULL : bf16}, NOTHING_STAYS);
+}
+
+static void skipped_steps_of_fp16(void **state)
+{
+    static harness_result memory;
+    harness_run(&(harness_case){.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .precision = fp16}, &memory);
+    assert_true(memory.skipped > 0 && memory.skipped < HARNESS_STEPS);
+    for (int k = 1; k <= 3; k += 2)
+        for (int stage = 1; stage <= 3; stage++)
+            each_placement_of_a_stage((harness_case){.stage = stage, .ranks = 2, .accumulation = k, .batch = 2, .precision = fp16}, NOTHING_STAYS);
+}
+
+static void keys_that_change_no_bits(void **state)
+{
+    static const char *const more[] = {
+        NULL, // small pieces stay on the device
+        "\"sub_group_size\": 2048, \"stage3_param_persistence_threshold\": 3000",
+        "\"sub_group_size\": 7000, \"stage3_prefetch_bucket_size\": 0, \"stage3_max_live_parameters\": 1",
+        "\"stage3_param_persistence_threshold\": 100000, \"stage3_model_persistence_threshold\": 5000",
+    };
+    static harness_result memory;
+    harness_case c = {.stage = 3, .ranks = 2, .accumulation = 2, .batch = 2, .precision = bf16};
+    harness_run(&c, &memory);
+    for (int i = 0; i < (int)(sizeof more / sizeof *more); i++)
+        expect_same(&memory, c, &(placement){2, 2, more[i]});
+    c.overlap = true;
+    expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
+}
+
+static void sections_that_change_no_bits(void **state)
+{
+    static const char *const sections[] = {
+        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": [\"%s\", \"%s\", \"%s\"], \"ratio\": 0.5}, \"sub_group_size\": 3000",
+        "\"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.3}, \"offload_param\": {\"device\": \"cpu\"}",
+        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"pipeline_read\": false, \"pipeline_write\": false}, \"sub_group_size\": 3000",
+        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"pipeline_read\": false}, \"sub_group_size\": 3000",
+        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"buffer_count\": 2}, \"sub_group_size\": 3000",
+        "\"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"max_in_cpu\": 9000, \"buffer_count\": 1, \"buffer_size\": 10}, \"stage3_param_persistence_threshold\": 0",
+    };
+    static harness_result memory, other;
+    harness_case c = {.stage = 3, .ranks = 2, .accumulation = 2, .batch = 2, .precision = bf16};
+    harness_run(&c, &memory);
+    for (int i = 0; i < (int)(sizeof sections / sizeof *sections); i++) {
+        char tiers[512];
+        snprintf(tiers, sizeof tiers, sections[i], scratch(), scratch(), scratch());
+        c.tiers = tiers;
+        harness_run(&c, &other);
+        if (!harness_equal(&memory, &other))
+            fail_msg("%s: other bits than in memory", tiers);
+    }
+}
+
+static void every_optimizer(void **state)
+{
+    static const char *const optimizers[] = {"Adam", "SGD", "Adagrad", "Lion", "LAMB"};
+    for (int i = 0; i < (int)(sizeof optimizers / sizeof *optimizers); i++)
+        for (int precision = 0; precision < 2; precision++) {
+            harness_case c = {.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .optimizer = optimizers[i], .precision = precision ? bf16 : NULL};
+            static harness_result memory;
+            harness_run(&c, &memory);
+            expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
+            expect_same(&memory, c, &(placement){1, 2, NOTHING_STAYS});
+            expect_same(&memory, c, &(placement){2, 0, NOTHING_STAYS});
+        }
+}
+
+// Down and up between device and host: 4 bytes a parameter and step, the least there can be (ZeRO-Offload section 3).
+static void four_bytes_a_parameter_cross(void **state)
+{
+    for (int stage = 1; stage <= 3; stage++) {
+        static harness_result r;
+        char tiers[512];
+        describe(&(placement){1, 0, NULL}, tiers, sizeof tiers);
+        harness_run(&(harness_case){.stage = stage, .ranks = 1, .accumulation = 1, .batch = 2, .precision = bf16, .tiers = tiers}, &r);
+        int64_t padded = r.memory.held[ZERO_TIER_host][ZERO_MEM_optimizer] / 12;
+        assert_true(padded > 0);
+        assert_int_equal(r.io.to_host, 2 * padded * HARNESS_STEPS);
+        assert_int_equal(r.io.to_device, 2 * padded * HARNESS_STEPS);
+    }
+}
+
+static int refuse_setup(void *user)
+{
+    return EPERM;
+}
+
+static int64_t cut_short(void *user, bool write, int64_t place, int64_t bytes)
+{
+    _Atomic uint64_t *count = user;
+    uint64_t n = ++*count;
+    return n % 5 == 0 ? -EINTR : n % 7 == 0 ? -EAGAIN : n % 3 == 0 && bytes > 4096 ? 4096 : bytes;
+}
+
+static void io_that_is_hindered(void **state)
+{
+    static harness_result memory, other;
+    char tiers[512];
+    describe(&(placement){2, 2, NOTHING_STAYS}, tiers, sizeof tiers);
+    harness_case c = {.stage = 3, .ranks = 2, .accumulation = 2, .batch = 2, .precision = bf16};
+    harness_run(&c, &memory);
+    c.tiers = tiers;
+    for (int threads = 0; threads < 2; threads++) {
+        _Atomic uint64_t count = 0;
+        const zr_io_faults faults = {.user = &count, .setup = threads ? refuse_setup : NULL, .transfer = cut_short};
+        c.faults = &faults;
+        harness_run(&c, &other);
+        assert_true(harness_equal(&memory, &other));
+        assert_true(count > 100);
+    }
+}
+
+static int64_t fail_late(void *user, bool write, int64_t place, int64_t bytes)
+{
+    _Atomic int64_t *left = user;
+    return --*left < 0 ? -EIO : bytes;
+}
+
+static void damage_late(void *user, int64_t place, int64_t bytes, char *data)
+{
+    _Atomic int64_t *left = user;
+    if (--*left == 0)
+        data[bytes / 2] ^= 1;
+}
+
+static int no_space(void *user, int64_t bytes)
+{
+    return ENOSPC;
+}
+
+// Every rank ends, one says which file, where and why, and none goes on with what it could not read.
+static void expect_failure(const zr_io_faults *faults, const char *words)
+{
+    static harness_result r;
+    char tiers[512];
+    harness_failure ranks[2];
+    int named = 0;
+    describe(&(placement){2, 2, NOTHING_STAYS}, tiers, sizeof tiers);
+    harness_try(&(harness_case){.stage = 3, .ranks = 2, .accumulation = 2, .batch = 2, .precision = bf16, .tiers = tiers, .faults = faults}, &r, ranks);
+    for (int i = 0; i < 2; i++) {
+        assert_int_not_equal(ranks[i].status, ZERO_OK);
+        named += ranks[i].status == ZERO_ERR_IO && strstr(ranks[i].error.message, words) != NULL;
+    }
+    if (!named)
+        fail_msg("neither \"%s\" nor \"%s\" speaks of \"%s\"", ranks[0].error.message, ranks[1].error.message, words);
+}
+
+static void io_that_fails(void **state)
+{
+    static const int64_t after[] = {0, 1, 30, 100};
+    for (int i = 0; i < (int)(sizeof after / sizeof *after); i++) {
+        _Atomic int64_t left = after[i];
+        expect_failure(&(zr_io_faults){.user = &left, .transfer = fail_late}, "Input/output error");
+        left = after[i] + 1;
+        expect_failure(&(zr_io_faults){.user = &left, .arrived = damage_late}, "checksum");
+    }
+    expect_failure(&(zr_io_faults){.allocate = no_space}, "no room for scratch space");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_stage_and_placement),
+        cmocka_unit_test(skipped_steps_of_fp16),
+        cmocka_unit_test(keys_that_change_no_bits),
+        cmocka_unit_test(sections_that_change_no_bits),
+        cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(four_bytes_a_parameter_cross),
+        cmocka_unit_test(io_that_is_hindered),
+        cmocka_unit_test(io_that_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
