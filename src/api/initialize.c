@@ -64,6 +64,8 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .prefetch_bucket = config->prefetch_bucket,
         .kept_by = config->kept_by,
         .tiering = tiering_of(&config->offload, inference),
+        .checkpoints = inference ? 0 : config->offload.checkpoints,
+        .checkpoint_tier = inference ? ZERO_TIER_device : (zero_tier)config->offload.checkpoint_tier,
         .inference = inference,
     };
 }
@@ -154,8 +156,9 @@ static bool wants_overlap(const zr_config *config, const zero_comm *comm, int th
 static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *faults)
 {
     return (zr_nvme_options){
-        .parameter_paths = o->parameter_paths.at, .parameter_path_count = o->parameter_paths.count,
-        .state_paths = o->optimizer_paths.at, .state_path_count = o->optimizer_paths.count,
+        .paths = {[ZR_SCRATCH_PARAMETERS] = {o->parameter_paths.at, o->parameter_paths.count},
+                  [ZR_SCRATCH_STATES] = {o->optimizer_paths.at, o->optimizer_paths.count},
+                  [ZR_SCRATCH_CHECKPOINTS] = {o->checkpoint_paths.at, o->checkpoint_paths.count}},
         .queue_depth = (int)o->queue_depth, .lanes = (int)o->lanes, .single_submit = o->single_submit, .overlap_events = o->overlap_events,
         .faults = faults,
     };

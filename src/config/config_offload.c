@@ -57,6 +57,24 @@ static void warn_idle_io(const zr_config *config, const zero_logger *logger)
     }
 }
 
+static zero_status fill_checkpoints(zr_config *config, zero_error *error)
+{
+    zr_offload_config *offload = &config->offload;
+    bool to_host = json_is_true(zr_config_value(config, "activation_checkpointing.cpu_checkpointing"));
+    if (to_host && offload->checkpoint_tier == ZERO_TIER_device)
+        offload->checkpoint_tier = ZERO_TIER_host;
+    if (offload->checkpoint_tier != ZERO_TIER_device && !offload->checkpoints)
+        offload->checkpoints = INT32_MAX; // one a unit
+    if (offload->checkpoint_tier == ZERO_TIER_nvme)
+        return fill_paths(config, "libzero.checkpoints.nvme_path", &offload->checkpoint_paths, error);
+    return ZERO_OK;
+}
+
+static bool uses_nvme(const zr_offload_config *offload)
+{
+    return offload->parameters == ZERO_TIER_nvme || offload->optimizer == ZERO_TIER_nvme || offload->checkpoint_tier == ZERO_TIER_nvme;
+}
+
 zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger, zero_error *error)
 {
     zr_offload_config *offload = &config->offload;
@@ -69,7 +87,8 @@ zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger,
         ZERO_TRY(fill_paths(config, "zero_optimization.offload_param.nvme_path", &offload->parameter_paths, error));
     if (offload->optimizer == ZERO_TIER_nvme)
         ZERO_TRY(fill_paths(config, "zero_optimization.offload_optimizer.nvme_path", &offload->optimizer_paths, error));
-    if (offload->parameters != ZERO_TIER_nvme && offload->optimizer != ZERO_TIER_nvme)
+    ZERO_TRY(fill_checkpoints(config, error));
+    if (!uses_nvme(offload))
         warn_idle_io(config, logger);
     offload->block = ZR_MAX(ZR_MIN(offload->block, MOST_BLOCK) / SECTOR, 1) * SECTOR;
     offload->queue_depth = ZR_MIN(offload->queue_depth, MOST_DEPTH);

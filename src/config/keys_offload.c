@@ -70,6 +70,10 @@ const zr_key zr_keys_offload[] = {
     {.path = "aio.use_gds", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED, .allowed = "false",
      .reason = "GPUDirect Storage needs a GPU", .help = "GPUDirect Storage"},
 
+    {.path = "libzero.checkpoints.device", .type = ZR_KEY_ENUM, .choices = "none|cpu|nvme", .standard = "none", .field = offsetof(zr_config, offload.checkpoint_tier),
+     .help = "where activation checkpoints are kept: none is the device, cpu the same as activation_checkpointing.cpu_checkpointing"},
+    {.path = "libzero.checkpoints.nvme_path", .type = ZR_KEY_ANY, .standard = "null", .nullable = true, .needs = "libzero.checkpoints.device",
+     .help = "a directory for activation checkpoints, or a list of directories"},
     {.path = "libzero.device_memory", .type = ZR_KEY_BYTES, .standard = "null", .nullable = true, .field = offsetof(zr_config, offload.device_memory),
      .help = "what a rank may hold on its device (\"512MB\", or bytes; --device-memory); null: what the machine has"},
     {.path = "libzero.host_memory", .type = ZR_KEY_BYTES, .standard = "null", .nullable = true, .field = offsetof(zr_config, offload.host_memory),

@@ -46,14 +46,19 @@ void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
     context->error = error;
 }
 
-void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes, zero_tensors *out)
+static void place_at(char *at, const zero_tensors *shapes, zero_tensors *out)
 {
-    char *at = engine->activations.base + engine->plan->units[unit].out_first;
     *out = *shapes;
     for (int i = 0; i < out->count; i++) {
         out->at[i].data = at;
         at += ZR_ROUND_UP(zr_tensor_bytes(&out->at[i]), ZR_ACTIVATION_ALIGN);
     }
+}
+
+void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes, zero_tensors *out)
+{
+    const zr_unit_plan *plan = &engine->plan->units[unit];
+    place_at((plan->out_kept ? engine->checkpoints.base : engine->activations.base) + plan->out_first, shapes, out);
 }
 
 zero_tensors zr_engine_boundary(const zero_engine *engine, int unit)
@@ -67,11 +72,17 @@ zero_tensors zr_engine_boundary(const zero_engine *engine, int unit)
 // The gradient of boundary u lies in buffer u%2: backward of unit u reads it and writes that of u-1 into the other.
 zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit)
 {
-    zero_tensors out = zr_engine_boundary(engine, unit);
-    if (unit < 0)
-        return out;
-    ptrdiff_t move = engine->plan->boundary_first[unit % 2] - engine->plan->units[unit].out_first;
-    for (int i = 0; i < out.count; i++)
-        out.at[i].data = (char *)out.at[i].data + move;
+    zero_tensors out = {0};
+    if (unit >= 0)
+        place_at(engine->activations.base + engine->plan->boundary_first[unit % 2], &engine->plan->units[unit].sizes.out, &out);
+    return out;
+}
+
+zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit)
+{
+    zero_tensors out = {0};
+    if (!engine->plan->units[unit].out_kept)
+        return zr_engine_boundary(engine, unit);
+    place_at(engine->activations.base + engine->plan->boundary_first[(unit + 1) % 2], &engine->plan->units[unit].sizes.out, &out);
     return out;
 }

@@ -9,9 +9,10 @@
 #include "memory/store.h"
 #include "plan/plan.h"
 
+typedef enum zr_scratch_kind { ZR_SCRATCH_PARAMETERS, ZR_SCRATCH_STATES, ZR_SCRATCH_CHECKPOINTS, ZR_SCRATCH_COUNT } zr_scratch_kind;
+
 typedef struct zr_nvme_options { // how offloaded states travel; not looked at where nothing is on NVMe
-    const char *const *parameter_paths, *const *state_paths; // directories, each path_count long; striped
-    int parameter_path_count, state_path_count;
+    struct { const char *const *at; int count; } paths[ZR_SCRATCH_COUNT]; // directories, striped
     int queue_depth, lanes;
     bool single_submit, overlap_events, threads_only;
     const zr_io_faults *faults; // tests'; NULL

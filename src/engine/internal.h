@@ -53,7 +53,7 @@ struct zero_engine {
     zr_window grads;         // plan->grad_bytes of each rank
     zr_window wholes;        // plan->whole_bytes of each rank
     zr_arena open;           // plan->open_bytes
-    zr_arena activations, workspace;
+    zr_arena activations, checkpoints, workspace;
     zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT]; // those that the plan lists, the rest zeroed
     zr_offload offload;
     const char **piece_names; // (piece_count)
@@ -84,6 +84,8 @@ struct zero_engine {
 // context.c
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error);     // fills engine->context for this unit
 zero_tensors zr_engine_boundary(const zero_engine *engine, int unit);         // what unit writes; unit -1: empty
+// What unit writes when forward runs again: a checkpoint's place has the next one to come, so into the gradient that backward then sets.
+zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit);
 zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit);
 void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes, zero_tensors *out);
 struct zr_accessor zr_engine_accessor(void);

@@ -3,6 +3,7 @@
 //   parameters   NVMe ─> staged (host) ─> gather window (device)     fetches.c, stage3.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
 //   the update   NVMe ─> tiles (host) ─> NVMe                        tiles.c
+//   checkpoints  written by forward ─> host or NVMe ─> backward      checkpoints.c
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
 
@@ -12,12 +13,15 @@
 #define ZR_MOST_TILES 3
 
 typedef struct zr_offload { // zeroed: everything is in memory
-    zr_scratch parameter_scratch, state_scratch;
+    zr_scratch scratch[ZR_SCRATCH_COUNT];
     zr_io *io;
     zr_arena staged_parameters, staged_gradients, tiles;
     zr_transfer *parameters;  // (visit_count, ZERO_MAX_PIECES)
     zr_transfer *gradients;   // (piece_count)
     zr_transfer tile[ZR_MOST_TILES][ZR_VECTOR_COUNT];
+    zr_store checkpoints;         // activations between segments, where they leave the device
+    zr_transfer checkpoint[2];    // by the buffer that they pass through
+    int checkpoint_segment;       // whose backward is under way, -1: none yet
     int fetched;              // last visit of this pass whose parameters have begun to travel, -1: none
     int64_t to_host, to_device; // bytes that crossed
     zero_io before;           // counts when this step or evaluation began,
@@ -36,6 +40,11 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
 zero_status zr_fetches_begin(zero_engine *engine, int last_visit, zero_error *error); // up to that visit, as far as not begun
 // Own shard of piece i of a visit, as it will be gathered: waits for its fetch.
 zero_status zr_fetches_await(zero_engine *engine, int visit, int i, const void **own, zero_error *error);
+
+// checkpoints.c: activations on host or NVMe, around a unit's forward and before a visit of backward.
+zero_status zr_checkpoints_before_forward(zero_engine *engine, int unit, zero_error *error);
+zero_status zr_checkpoints_after_forward(zero_engine *engine, int unit, zero_error *error);
+zero_status zr_checkpoints_before_backward(zero_engine *engine, const zr_visit *visit, zero_error *error);
 
 // tiles.c
 typedef zero_status (*zr_slice_visit)(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error);

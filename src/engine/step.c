@@ -59,22 +59,30 @@ static zero_status forward_unit(zero_engine *engine, int unit, zero_error *error
         engine->stage->params_release(engine, unit);
         return zr_grads_seal_and_reduce(engine, unit, error);
     }
+    ZERO_TRY(zr_checkpoints_before_forward(engine, unit, error));
     ZERO_TRY(engine->context.unit->ops->forward(&engine->context, &in, &out));
     engine->stage->params_release(engine, unit);
-    return ZERO_OK;
+    return zr_checkpoints_after_forward(engine, unit, error);
 }
 
-static zero_status backward_visit(zero_engine *engine, int visit, zero_error *error)
+// What forward did not keep is computed again, from the checkpoint that enters its segment.
+static zero_status backward_visit(zero_engine *engine, int number, zero_error *error)
 {
-    int unit = engine->plan->visits[visit].unit;
-    zero_tensors in = zr_engine_boundary(engine, unit - 1);
+    const zr_visit *visit = &engine->plan->visits[number];
+    int unit = visit->unit;
+    zero_tensors in = zr_engine_boundary(engine, unit - 1), out = zr_engine_boundary_again(engine, unit);
     zero_tensors d_out = zr_engine_boundary_gradient(engine, unit), d_in = zr_engine_boundary_gradient(engine, unit - 1);
     zr_engine_context(engine, unit, error);
-    ZERO_TRY(engine->stage->params_acquire(engine, visit, engine->plan->visit_count, error));
-    ZERO_TRY(zr_grads_open(engine, unit, error));
-    ZERO_TRY(engine->context.unit->ops->backward(&engine->context, &in, &d_out, &d_in));
-    engine->stage->params_release(engine, visit);
-    return zr_grads_seal_and_reduce(engine, unit, error);
+    ZERO_TRY(zr_checkpoints_before_backward(engine, visit, error));
+    ZERO_TRY(engine->stage->params_acquire(engine, number, engine->plan->visit_count, error));
+    if (visit->recompute)
+        ZERO_TRY(engine->context.unit->ops->forward(&engine->context, &in, &out));
+    if (visit->backward) {
+        ZERO_TRY(zr_grads_open(engine, unit, error));
+        ZERO_TRY(engine->context.unit->ops->backward(&engine->context, &in, &d_out, &d_in));
+    }
+    engine->stage->params_release(engine, number);
+    return visit->backward ? zr_grads_seal_and_reduce(engine, unit, error) : ZERO_OK;
 }
 
 static void end_phase(zero_engine *engine, zr_activity what, int64_t begin)
@@ -99,6 +107,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
         zr_exact_zero(&engine->norm);
         zr_moves_begin(engine);
     }
+    engine->offload.checkpoint_segment = -1;
     const zr_moves *moves = &engine->plan->moves;
     zr_moves_expect_visits(engine, engine->micro_batch ? &moves->later_micro_batch : &moves->first_micro_batch);
     zr_comm_hash_reset(engine->comm);

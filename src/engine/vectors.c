@@ -42,35 +42,68 @@ static zero_status reserve_buffers(zero_engine *engine, zero_error *error)
     return zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_optimizer, (size_t)(plan->tile.count * plan->tile.bytes), &offload->tiles, error);
 }
 
-static zero_status open_scratch(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
+static int64_t scratch_bytes(const zr_plan *plan, zr_scratch_kind kind)
 {
-    const zr_plan *plan = engine->plan;
-    zr_offload *offload = &engine->offload;
-    int64_t states = 0, block = plan->settings.tiering.block;
+    int64_t states = 0;
     for (int v = 0; v < ZR_VECTOR_PARAMETERS; v++)
         states += vector_bytes(plan, ZERO_TIER_nvme, v);
-    ZERO_TRY(zr_scratch_create(options->parameter_paths, options->parameter_path_count, vector_bytes(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS), block,
-                               "zero-parameters", options->faults, &offload->parameter_scratch, error));
-    return zr_scratch_create(options->state_paths, options->state_path_count, states, block, "zero-states", options->faults, &offload->state_scratch, error);
+    switch (kind) {
+    case ZR_SCRATCH_PARAMETERS: return vector_bytes(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS);
+    case ZR_SCRATCH_STATES: return states;
+    default: return plan->settings.checkpoint_tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
+    }
+}
+
+static zero_status open_scratch(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
+{
+    static const char *const labels[ZR_SCRATCH_COUNT] = {"zero-parameters", "zero-states", "zero-checkpoints"};
+    for (int k = 0; k < ZR_SCRATCH_COUNT; k++)
+        ZERO_TRY(zr_scratch_create(options->paths[k].at, options->paths[k].count, scratch_bytes(engine->plan, k), engine->plan->settings.tiering.block, labels[k],
+                                   options->faults, &engine->offload.scratch[k], error));
+    return ZERO_OK;
 }
 
 static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
 {
     zr_offload *offload = &engine->offload;
-    const zr_scratch *scratches[2];
+    const zr_scratch *scratches[ZR_SCRATCH_COUNT];
     int count = 0;
-    if (offload->parameter_scratch.bytes)
-        scratches[count++] = &offload->parameter_scratch;
-    if (offload->state_scratch.bytes)
-        scratches[count++] = &offload->state_scratch;
+    for (int k = 0; k < ZR_SCRATCH_COUNT; k++)
+        if (offload->scratch[k].bytes)
+            scratches[count++] = &offload->scratch[k];
     const zr_io_buffer buffers[] = {{offload->staged_parameters.base, offload->staged_parameters.bytes},
                                     {offload->staged_gradients.base, offload->staged_gradients.bytes},
-                                    {offload->tiles.base, offload->tiles.bytes}};
+                                    {offload->tiles.base, offload->tiles.bytes},
+                                    {engine->checkpoints.base, engine->checkpoints.bytes}};
     const zr_io_options io = {.block = engine->plan->settings.tiering.block, .queue_depth = options->queue_depth, .lanes = options->lanes,
                               .single_submit = options->single_submit, .overlap_events = options->overlap_events, .threads_only = options->threads_only,
                               .timeout = engine->comm->timeout, .scratches = scratches, .scratch_count = count,
                               .buffers = buffers, .buffer_count = ZR_COUNT(buffers), .faults = options->faults};
     return zr_io_create(&io, &offload->io, error);
+}
+
+// Each checkpoint is read and written as a whole.
+static zero_status reserve_checkpoints(zero_engine *engine, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    int64_t first = 0;
+    int count = 0;
+    if (!plan->checkpoint_bytes)
+        return ZERO_OK;
+    if (plan->settings.checkpoint_tier == ZERO_TIER_host)
+        return zr_store_memory_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_checkpoints, (size_t)plan->checkpoint_bytes, &engine->offload.checkpoints, error);
+    int64_t *cuts = zr_alloc((size_t)plan->segment_count * sizeof *cuts, error);
+    if (!cuts)
+        return ZERO_ERR_MEMORY;
+    for (int s = 1; s < plan->segment_count; s++) {
+        cuts[count++] = first;
+        first += zr_checkpoint_bytes(plan, s);
+    }
+    const zr_nvme_place place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_CHECKPOINTS],
+                                 .block = plan->settings.tiering.block, .cuts = cuts, .cut_count = count};
+    zero_status status = zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints, plan->checkpoint_bytes, &place, &engine->offload.checkpoints, error);
+    zr_free(cuts);
+    return status;
 }
 
 // Bytes of a vector at which portions of it begin: slices.
@@ -97,7 +130,7 @@ static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *
         bool parameters = v == ZR_VECTOR_PARAMETERS;
         if (!bytes)
             continue;
-        const zr_nvme_place place = {.io = offload->io, .scratch = parameters ? &offload->parameter_scratch : &offload->state_scratch,
+        const zr_nvme_place place = {.io = offload->io, .scratch = &offload->scratch[parameters ? ZR_SCRATCH_PARAMETERS : ZR_SCRATCH_STATES],
                                      .first = parameters ? 0 : first, .block = engine->plan->settings.tiering.block, .cuts = cuts, .cut_count = list_cuts(engine, v, cuts)};
         ZERO_TRY(zr_store_nvme_create(&engine->ledger, category_of(v), bytes, &place, &engine->vectors[ZERO_TIER_nvme][v], error));
         first += parameters ? 0 : bytes;
@@ -114,14 +147,14 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
 {
     ZERO_TRY(reserve_memory(engine, error));
     if (!anything_on_nvme(engine->plan))
-        return ZERO_OK;
+        return reserve_checkpoints(engine, error);
     ZERO_TRY(reserve_buffers(engine, error));
     ZERO_TRY(open_scratch(engine, options, error));
     ZERO_TRY(open_io(engine, options, error));
     int64_t *cuts = zr_alloc((size_t)engine->plan->slice_count * sizeof *cuts, error);
     zero_status status = cuts ? reserve_nvme(engine, cuts, error) : ZERO_ERR_MEMORY;
     zr_free(cuts);
-    return status;
+    return status == ZERO_OK ? reserve_checkpoints(engine, error) : status;
 }
 
 void zr_vectors_release(zero_engine *engine)
@@ -131,8 +164,9 @@ void zr_vectors_release(zero_engine *engine)
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++)
             zr_store_destroy(&engine->vectors[t][v]);
-    zr_scratch_destroy(&offload->parameter_scratch);
-    zr_scratch_destroy(&offload->state_scratch);
+    zr_store_destroy(&offload->checkpoints);
+    for (int k = 0; k < ZR_SCRATCH_COUNT; k++)
+        zr_scratch_destroy(&offload->scratch[k]);
     zr_arena_destroy(&offload->staged_parameters);
     zr_arena_destroy(&offload->staged_gradients);
     zr_arena_destroy(&offload->tiles);

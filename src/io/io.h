@@ -73,9 +73,10 @@ void zr_io_destroy(zr_io *io); // ends what is under way; NULL is fine
 // "io_uring, O_DIRECT, registered buffers", "8 threads with pread and pwrite (io_uring: Operation not permitted), page cache".
 const char *zr_io_description(const zr_io *io);
 
-// Returns at once. ZERO_ERR_INTERNAL for a request that is under way or a buffer that is not aligned.
+// Returns at once. Of requests under way, two have an extent in common only if both read. ZERO_ERR_INTERNAL for a request that is under way or a buffer that is not aligned.
 zero_status zr_io_start(zr_io *io, zr_io_request *request, zero_error *error);
-// Until the request has ended; returns at once where it was not started. ZERO_ERR_IO naming file, offset and bytes; ZERO_ERR_TIMEOUT.
+// Until the request has ended; returns at once where it was not started. ZERO_ERR_IO naming file, offset and bytes; ZERO_ERR_TIMEOUT,
+// after which the request is still under way.
 zero_status zr_io_wait(zr_io *io, zr_io_request *request, zero_error *error);
 
 typedef struct zr_io_counts { int64_t read, written; } zr_io_counts; // bytes of extents that were transferred

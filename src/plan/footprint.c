@@ -49,6 +49,8 @@ void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
     count_states(plan);
     device[ZERO_MEM_gradients] += plan->whole_bytes + (whole ? plan->grad_bytes : 0);
     device[ZERO_MEM_activations] = plan->activation_bytes;
+    device[ZERO_MEM_checkpoints] = plan->checkpoint_buffer_bytes;
+    plan->bytes[plan->settings.checkpoint_tier][ZERO_MEM_checkpoints] += plan->checkpoint_bytes;
     device[ZERO_MEM_workspace] = ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
     device[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes + plan->gather_share + machine->staging_bytes;
 }

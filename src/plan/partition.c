@@ -139,14 +139,6 @@ static zero_status check_dtype(const zr_plan *plan, const zero_unit *unit, zero_
                    unit->name, plan->settings.precision.name, zr_dtype_name(dtype));
 }
 
-static int64_t tensors_bytes(const zero_tensors *tensors)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < tensors->count; i++)
-        bytes += ZR_ROUND_UP((int64_t)zr_tensor_bytes(&tensors->at[i]), ZR_ACTIVATION_ALIGN);
-    return bytes;
-}
-
 static bool tensor_is_usable(const zero_tensor *tensor)
 {
     int64_t bytes = (int64_t)zero_dtype_bytes(tensor->dtype);
@@ -167,35 +159,10 @@ static zero_status check_sizes(const zero_unit *unit, const zero_unit_sizes *siz
             return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": tensor %d of its boundary has no usable type and shape", unit->name, i);
     if (sizes->saved_bytes > (size_t)ZR_MOST_BYTES || sizes->workspace_bytes > (size_t)ZR_MOST_BYTES)
         return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": it asks for more memory than can be addressed", unit->name);
-    *total += (int64_t)sizes->saved_bytes + tensors_bytes(&sizes->out);
+    *total += (int64_t)sizes->saved_bytes + zr_boundary_bytes(&sizes->out);
     if (*total > ZR_MOST_BYTES)
         return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": with it the activations take more memory than can be addressed", unit->name);
     return ZERO_OK;
-}
-
-// Training keeps every unit's saved buffer and boundary; inference one saved buffer and two boundaries in turn.
-static void place_activations(zr_plan *plan)
-{
-    bool keep = !plan->settings.inference;
-    int64_t saved = 0, boundary = 0, at = 0;
-    for (int u = 0; u < plan->unit_count; u++) {
-        saved = ZR_MAX(saved, (int64_t)ZR_ROUND_UP(plan->units[u].sizes.saved_bytes, ZR_ACTIVATION_ALIGN));
-        boundary = ZR_MAX(boundary, tensors_bytes(&plan->units[u].sizes.out));
-    }
-    for (int u = 0; u < plan->unit_count && keep; u++) {
-        plan->units[u].saved_first = at;
-        at += ZR_ROUND_UP((int64_t)plan->units[u].sizes.saved_bytes, ZR_ACTIVATION_ALIGN);
-        plan->units[u].out_first = at;
-        at += tensors_bytes(&plan->units[u].sizes.out);
-    }
-    for (int u = 0; u < plan->unit_count && !keep; u++)
-        plan->units[u].out_first = saved + (u % 2) * boundary;
-    if (!keep)
-        at = saved + 2 * boundary;
-    plan->boundary_bytes = boundary;
-    for (int i = 0; i < 2 && keep; i++, at += boundary)
-        plan->boundary_first[i] = at;
-    plan->activation_bytes = at;
 }
 
 // Twin-Flow: the last pieces keep their states on the device, as many as make up that part of the elements.
@@ -239,7 +206,6 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         plan->workspace_bytes = ZR_MAX(plan->workspace_bytes, (int64_t)out->sizes.workspace_bytes);
         in = &out->sizes.out;
     }
-    place_activations(plan);
     choose_state_tiers(plan);
     return ZERO_OK;
 }

@@ -36,7 +36,7 @@ static uint64_t plan_hash(const zr_plan *plan)
     int64_t tiering[] = {t->parameters, t->optimizer, (int64_t)(t->on_device * 1e9), t->on_host, t->sub_group, t->read_ahead, t->write_behind, t->visits_ahead, t->elems_ahead, t->block, t->persistent, t->persistent_most, t->live};
     for (int i = 0; i < ZR_COUNT(tiering); i++)
         hash = mix(hash, tiering[i]);
-    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->prefetch_bucket, s->kept_by, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
+    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->prefetch_bucket, s->kept_by, s->checkpoints, s->checkpoint_tier, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
     for (int i = 0; i < ZR_COUNT(settings); i++)
         hash = mix(hash, settings[i]);
     for (int p = 0; p < plan->piece_count; p++) {
@@ -84,8 +84,10 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, con
     zero_status status = zr_plan_pieces(plan, error);
     if (status == ZERO_OK)
         status = zr_plan_units(plan, error);
-    if (status == ZERO_OK)
+    if (status == ZERO_OK) {
+        zr_plan_activations(plan);
         status = zr_plan_visits(plan, error);
+    }
     if (status == ZERO_OK)
         status = zr_plan_gathers(plan, !machine->mapped && settings->kept_by > 1, error);
     if (status == ZERO_OK)

@@ -20,6 +20,7 @@
 #include "plan/machine.h"
 #include "plan/settings.h"
 #include "plan/tiles.h"
+#include "plan/visits.h"
 
 #define ZR_CHUNK 2048
 #define ZR_TENSOR_ALIGN 64      // elements
@@ -66,29 +67,11 @@ typedef struct zr_unit_plan {
     int pieces[ZERO_MAX_PIECES]; // global piece numbers: owned, then borrowed
     zero_unit_sizes sizes;
     bool fused;              // last unit with forward_backward
+    int segment;             // of those that are computed again
     int64_t saved_first;     // bytes in the activations arena
-    int64_t out_first;       // its boundary's bytes there
+    bool out_kept;           // its boundary is a checkpoint:
+    int64_t out_first;       // bytes in the arena of checkpoints, else in that of activations
 } zr_unit_plan;
-
-typedef struct zr_visit { // one time that a unit's parameters are needed, in the order of a micro-batch
-    int unit;
-    bool backward;
-    bool ahead; // gathered while the visit before it computes, where anything is gathered
-    int piece_count;
-    int pieces[ZERO_MAX_PIECES]; // global numbers of those that are read
-    bool gathers[ZERO_MAX_PIECES];       // unmapped stage 3: false where an earlier visit's gather was kept
-    int64_t gather_first[ZERO_MAX_PIECES]; // where in the gather window, bytes
-    int64_t staged_first[ZERO_MAX_PIECES]; // own shard from NVMe: where in the host buffers, bytes; -1: it is in memory
-    int fetches_visit;   // when this visit is acquired, the parameters of that one begin to travel from NVMe, and of all before it; -1: none
-} zr_visit;
-
-typedef struct zr_traffic_plan { // of one segment
-    int64_t calls[ZERO_COMM_OP_COUNT], bytes[ZERO_COMM_OP_COUNT];
-    uint64_t hash;
-    int64_t messages;
-} zr_traffic_plan;
-
-typedef enum zr_segment { ZR_SEGMENT_MICRO_BATCH, ZR_SEGMENT_BOUNDARY, ZR_SEGMENT_UPDATE, ZR_SEGMENT_EVAL, ZR_SEGMENT_COUNT } zr_segment;
 
 struct zr_plan {
     const zero_model *model;
@@ -121,6 +104,9 @@ struct zr_plan {
     int64_t gather_bytes;    // unmapped stage 3: pieces that are kept, then two buffers: visit i is gathered into i%2, one visit ahead
     int64_t gather_share;    // of that, that counts as this rank's: by the smallest machine, a rank of a larger one holds less
     int64_t activation_bytes; // saved, boundaries, two boundary gradients
+    int segment_count;       // 0: nothing is computed again
+    int64_t checkpoint_buffer_bytes; // on the device: boundaries between segments, or two buffers through which they pass
+    int64_t checkpoint_bytes; // of boundaries between segments on another tier
     int64_t boundary_first[2];   // bytes in the activations arena of the two boundary gradients
     int64_t boundary_bytes;      // of each
     int64_t workspace_bytes, product_scratch_bytes;
@@ -141,6 +127,9 @@ int64_t zr_piece_shard_bytes(const zr_piece *piece);
 int64_t zr_piece_gradient_shard_bytes(const zr_piece *piece);
 // Does the gradient window hold whole gradients (stages 0 and 1), or slots (2 and 3)?
 bool zr_plan_whole_gradients(const zr_plan *plan);
+// Whether the boundary that a unit writes is a checkpoint, or enters the last unit.
+bool zr_plan_ends_segment(const zr_plan *plan, int unit);
+int64_t zr_checkpoint_bytes(const zr_plan *plan, int segment); // that enters a segment and travels; 0: none does
 // Global number of the tensor's piece, and the tensor; -1 where no tensor has that name.
 int zr_plan_find_tensor(const zr_plan *plan, const char *name, const zr_plan_tensor **out);
 

@@ -2,29 +2,42 @@
 #include "base/message.h"
 #include "plan/internal.h"
 
-static void add_visit(zr_plan *plan, int u, bool backward)
+static void add_visit(zr_plan *plan, int u, bool recompute, bool backward)
 {
     const zr_unit_plan *unit = &plan->units[u];
     zr_visit *visit = &plan->visits[plan->visit_count++];
-    *visit = (zr_visit){.unit = u, .backward = backward, .fetches_visit = -1};
+    *visit = (zr_visit){.unit = u, .recompute = recompute, .backward = backward, .fetches_visit = -1};
     for (int i = 0; i < unit->piece_count; i++) {
         visit->staged_first[i] = -1;
-        if (!backward || unit->sizes.backward_reads >> i & 1)
+        if (!backward || recompute || unit->sizes.backward_reads >> i & 1)
             visit->pieces[visit->piece_count++] = unit->pieces[i];
     }
 }
 
+// What of a segment was computed long ago is computed again when its backward begins: its last unit in one visit with its backward.
+static void add_backward(zr_plan *plan, int u)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    bool again = unit->segment < plan->segment_count - 1 && zr_plan_ends_segment(plan, u);
+    int first = u;
+    while (again && first > 0 && plan->units[first - 1].segment == unit->segment)
+        first--;
+    for (int before = first; before < u; before++)
+        add_visit(plan, before, true, false);
+    add_visit(plan, u, again, true);
+}
+
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
 {
-    plan->visits = zr_alloc(sizeof *plan->visits * (size_t)plan->unit_count * 2, error);
+    plan->visits = zr_alloc(sizeof *plan->visits * (size_t)plan->unit_count * 3, error);
     if (!plan->visits)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < plan->unit_count; u++)
-        add_visit(plan, u, false);
+        add_visit(plan, u, false, false);
     plan->forward_visits = plan->visit_count;
     for (int u = plan->unit_count - 1; u >= 0 && !plan->settings.inference; u--)
         if (!plan->units[u].fused)
-            add_visit(plan, u, true);
+            add_backward(plan, u);
     return ZERO_OK;
 }
 

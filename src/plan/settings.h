@@ -47,6 +47,8 @@ typedef struct zr_settings {
     int64_t reduce_bucket;     // elements sealed but not yet reduced, at most
     int64_t prefetch_bucket;   // elements gathered ahead, at most (stage 3 where nothing is mapped)
     zr_tiering tiering;
+    int64_t checkpoints;       // segments of units of which only the boundary that enters is kept, the rest computed again; 0: none
+    zero_tier checkpoint_tier; // where those boundaries are kept
     int64_t kept_by;           // ranks of a machine, which keeps what it has gathered until the weights change; 0 or 1: nothing is kept
     bool inference;            // no gradients, no optimizer, activations of one unit at a time
 } zr_settings;

@@ -155,6 +155,32 @@ static void four_bytes_a_parameter_cross(void **state)
     }
 }
 
+// What is computed again has the same bits, wherever the checkpoints are.
+static void checkpoints(void **state)
+{
+    static harness_result kept, other;
+    static const char *const numbers[] = {"1", "2", "3", "5", "100", "null"};
+    for (int stage = 0; stage <= 3; stage += 3) {
+        harness_case c = {.stage = stage, .ranks = 2, .accumulation = 2, .batch = 2, .layers = 4, .dropout = 0.1f, .precision = bf16};
+        harness_run(&c, &kept);
+        for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
+            for (int d = 0; d < DEVICES; d++) {
+                char text[512], tiers[512];
+                snprintf(text, sizeof text, "%s, \"activation_checkpointing\": {\"number_checkpoints\": %s}, \"libzero\": {\"checkpoints\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}}", bf16,
+                         numbers[n], devices[d], scratch());
+                describe(&(placement){stage ? n % 3 : 0, stage ? d : 0, NOTHING_STAYS}, tiers, sizeof tiers);
+                c.precision = text;
+                c.tiers = tiers;
+                harness_run(&c, &other);
+                if (!harness_equal(&kept, &other))
+                    fail_msg("stage %d, %s checkpoints on %s: other bits than without", stage, numbers[n], devices[d]);
+                int64_t before = kept.memory.held[ZERO_TIER_device][ZERO_MEM_activations], after = other.memory.held[ZERO_TIER_device][ZERO_MEM_activations];
+                assert_true(n == 0 || after < before || (n == 5 && d == 0));
+                assert_int_equal(other.memory.held[d][ZERO_MEM_checkpoints] > 0, n > 0 && (n < 5 || d > 0) && (n != 1 || d == 0));
+            }
+    }
+}
+
 static int refuse_setup(void *user)
 {
     return EPERM;
@@ -241,6 +267,7 @@ int main(void)
         cmocka_unit_test(sections_that_change_no_bits),
         cmocka_unit_test(every_optimizer),
         cmocka_unit_test(four_bytes_a_parameter_cross),
+        cmocka_unit_test(checkpoints),
         cmocka_unit_test(io_that_is_hindered),
         cmocka_unit_test(io_that_fails),
     };

@@ -197,15 +197,17 @@ static void short_transfers_are_continued(void **state)
 
 static void interruptions_are_ridden_out(void **state)
 {
-    stage s = {.play = {.again_of_eight = 5, .shorten = true}};
-    open_stage(&s, *state, true, (zr_io_options){.queue_depth = 4, .timeout = 20});
-    write_all(&s.v);
-    read_all_back(&s.v);
-    restart(&s);
-    s.play.again_for = 60;
-    write_all(&s.v);
-    read_all_back(&s.v);
-    close_stage(&s);
+    for (int blocks = 0; blocks < 2; blocks++) {
+        stage s = {.play = {.again_of_eight = 5, .shorten = true}};
+        open_stage(&s, *state, blocks, (zr_io_options){.queue_depth = 4, .timeout = 20});
+        write_all(&s.v);
+        read_all_back(&s.v);
+        restart(&s);
+        s.play.again_for = 60;
+        write_all(&s.v);
+        read_all_back(&s.v);
+        close_stage(&s);
+    }
 }
 
 static void interruptions_without_end_are_a_failure(void **state)

@@ -1,0 +1,144 @@
+// Where activations lie between forward and backward, and which are computed again instead (activation checkpointing).
+//
+// Everything kept: each unit has its saved buffer and its boundary. With checkpoints the units before the last are cut into segments; of
+// a segment only the boundary that enters it is kept, its checkpoint, and all segments share one working area (ZeRO-Infinity section 3:
+// checkpoints, and activation working memory):
+//
+//   forward    seg 0 ─> c1 ─> seg 1 ─> c2 ─> seg 2 ─> last unit, forward and backward
+//   backward                                 seg 2 (its area still holds what forward saved)
+//                             seg 1: forward again from c1, then backward;  seg 0: the same from the batch
+//
+// Checkpoints on host or NVMe pass through two buffers on the device: c_i lies in buffer i%2 while it is written and while it is read.
+#include "base/dtype.h"
+#include "plan/internal.h"
+
+int64_t zr_boundary_bytes(const zero_tensors *tensors)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < tensors->count; i++)
+        bytes += ZR_ROUND_UP((int64_t)zr_tensor_bytes(&tensors->at[i]), ZR_ACTIVATION_ALIGN);
+    return bytes;
+}
+
+static int64_t saved_bytes(const zr_plan *plan, int u)
+{
+    return ZR_ROUND_UP((int64_t)plan->units[u].sizes.saved_bytes, ZR_ACTIVATION_ALIGN);
+}
+
+static int64_t out_bytes(const zr_plan *plan, int u)
+{
+    return zr_boundary_bytes(&plan->units[u].sizes.out);
+}
+
+// Inference: one saved buffer and two boundaries in turn.
+static void place_in_turn(zr_plan *plan)
+{
+    int64_t saved = 0;
+    for (int u = 0; u < plan->unit_count; u++)
+        saved = ZR_MAX(saved, saved_bytes(plan, u));
+    for (int u = 0; u < plan->unit_count; u++)
+        plan->units[u].out_first = saved + (u % 2) * plan->boundary_bytes;
+    plan->activation_bytes = saved + 2 * plan->boundary_bytes;
+}
+
+static void place_all(zr_plan *plan)
+{
+    int64_t at = 0;
+    for (int u = 0; u < plan->unit_count; u++) {
+        plan->units[u].saved_first = at;
+        at += saved_bytes(plan, u);
+        plan->units[u].out_first = at;
+        at += out_bytes(plan, u);
+    }
+    plan->activation_bytes = at;
+}
+
+static int segment_first(const zr_plan *plan, int segment)
+{
+    return (int)((int64_t)segment * (plan->unit_count - 1) / plan->segment_count);
+}
+
+static void cut_segments(zr_plan *plan)
+{
+    for (int s = 0; s < plan->segment_count; s++)
+        for (int u = segment_first(plan, s); u < segment_first(plan, s + 1); u++)
+            plan->units[u].segment = s;
+    plan->units[plan->unit_count - 1].segment = plan->segment_count; // the last unit
+}
+
+bool zr_plan_ends_segment(const zr_plan *plan, int unit)
+{
+    return plan->segment_count > 0 && unit < plan->unit_count - 1 && plan->units[unit + 1].segment != plan->units[unit].segment;
+}
+
+int64_t zr_checkpoint_bytes(const zr_plan *plan, int segment)
+{
+    if (segment < 1 || segment >= plan->segment_count - 1)
+        return 0;
+    return ZR_ROUND_UP(out_bytes(plan, segment_first(plan, segment) - 1), ZR_IO_PAGE);
+}
+
+// Checkpoints: each in its place, or offloaded ones through two buffers. Beside them the area that the segments share.
+static void place_segments(zr_plan *plan)
+{
+    bool offloaded = plan->settings.checkpoint_tier != ZERO_TIER_device;
+    int64_t buffer = 0, at = 0, area = 0;
+    for (int s = 1; s < plan->segment_count; s++)
+        buffer = ZR_MAX(buffer, ZR_ROUND_UP(out_bytes(plan, segment_first(plan, s) - 1), ZR_IO_PAGE));
+    for (int s = 1; s < plan->segment_count; s++) {
+        int before = segment_first(plan, s) - 1;
+        plan->units[before].out_kept = true;
+        plan->units[before].out_first = offloaded ? (s % 2) * buffer : at;
+        at += offloaded ? 0 : out_bytes(plan, before);
+    }
+    plan->checkpoint_buffer_bytes = offloaded ? 2 * buffer : at;
+    for (int s = 0; s < plan->segment_count; s++) {
+        int64_t used = 0;
+        for (int u = segment_first(plan, s); u < segment_first(plan, s + 1); u++) {
+            plan->units[u].saved_first = used;
+            used += saved_bytes(plan, u);
+            if (plan->units[u].out_kept)
+                continue;
+            plan->units[u].out_first = used;
+            used += out_bytes(plan, u);
+        }
+        area = ZR_MAX(area, used);
+    }
+    plan->units[plan->unit_count - 1].saved_first = area;
+    plan->activation_bytes = area + saved_bytes(plan, plan->unit_count - 1);
+}
+
+static void count_offloaded(zr_plan *plan)
+{
+    zero_tier tier = plan->settings.checkpoint_tier;
+    zr_moved *const passes[] = {&plan->moves.first_micro_batch, &plan->moves.later_micro_batch};
+    for (int s = 1; s < plan->segment_count && tier != ZERO_TIER_device; s++)
+        plan->checkpoint_bytes += zr_checkpoint_bytes(plan, s);
+    for (int i = 0; i < ZR_COUNT(passes); i++) {
+        passes[i]->to_host += plan->checkpoint_bytes;
+        passes[i]->to_device += plan->checkpoint_bytes;
+        passes[i]->nvme_read += tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
+        passes[i]->nvme_written += tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
+    }
+}
+
+void zr_plan_activations(zr_plan *plan)
+{
+    int64_t asked = plan->settings.checkpoints;
+    for (int u = 0; u < plan->unit_count; u++)
+        plan->boundary_bytes = ZR_MAX(plan->boundary_bytes, out_bytes(plan, u));
+    if (plan->settings.inference) {
+        place_in_turn(plan);
+        return;
+    }
+    plan->segment_count = (int)ZR_MIN(asked, plan->unit_count - 1);
+    if (plan->segment_count > 0) {
+        cut_segments(plan);
+        place_segments(plan);
+        count_offloaded(plan);
+    } else {
+        place_all(plan);
+    }
+    for (int i = 0; i < 2; i++, plan->activation_bytes += plan->boundary_bytes)
+        plan->boundary_first[i] = plan->activation_bytes;
+}

@@ -1,0 +1,28 @@
+// The order of a micro-batch: when a unit's parameters are needed, and which messages follow from it (contract 8).
+#ifndef ZR_PLAN_VISITS_H
+#define ZR_PLAN_VISITS_H
+
+#include "base/status.h"
+#include <zero/engine.h>
+
+typedef struct zr_visit { // one time that a unit's parameters are needed, in the order of a micro-batch
+    int unit;
+    bool recompute, backward; // neither: forward; both: forward again, then backward
+    bool ahead; // gathered while the visit before it computes, where anything is gathered
+    int piece_count;
+    int pieces[ZERO_MAX_PIECES]; // global numbers of those that are read
+    bool gathers[ZERO_MAX_PIECES];       // unmapped stage 3: false where an earlier visit's gather was kept
+    int64_t gather_first[ZERO_MAX_PIECES]; // where in the gather window, bytes
+    int64_t staged_first[ZERO_MAX_PIECES]; // own shard from NVMe: where in the host buffers, bytes; -1: it is in memory
+    int fetches_visit;   // when this visit is acquired, the parameters of that one begin to travel from NVMe, and of all before it; -1: none
+} zr_visit;
+
+typedef struct zr_traffic_plan { // of one segment
+    int64_t calls[ZERO_COMM_OP_COUNT], bytes[ZERO_COMM_OP_COUNT];
+    uint64_t hash;
+    int64_t messages;
+} zr_traffic_plan;
+
+typedef enum zr_segment { ZR_SEGMENT_MICRO_BATCH, ZR_SEGMENT_BOUNDARY, ZR_SEGMENT_UPDATE, ZR_SEGMENT_EVAL, ZR_SEGMENT_COUNT } zr_segment;
+
+#endif
