@@ -51,8 +51,6 @@ typedef struct ring_lanes {
     int piece_count;      // 0: none is registered
 } ring_lanes;
 
-static void break_lane(lane *lane, int reason);
-
 // The registered piece in which a transfer lies, or -1.
 static int find_piece(const lane *lane, const char *data, int64_t bytes)
 {
@@ -131,6 +129,19 @@ static void sum_one(lane *lane)
     sum(lane, transfer);
     if (transfer->moved)
         end(lane, transfer);
+}
+
+static void break_lane(lane *lane, int reason)
+{
+    if (lane->broken)
+        return;
+    lane->broken = reason;
+    const struct io_uring_sq *sq = &lane->ring.sq;
+    for (unsigned at = *sq->khead; at != sq->sqe_tail; at++) { // not taken by the kernel
+        zr_io_transfer *transfer = (zr_io_transfer *)(uintptr_t)sq->sqes[at & *sq->kring_mask].user_data;
+        if (transfer)
+            arrive(lane, transfer, -reason);
+    }
 }
 
 // Submits what is prepared, and waits for a result if asked to. A kernel that is short of something is asked again.
@@ -219,19 +230,6 @@ static void reap(lane *lane)
             break_lane(lane, -result);
         else if (!lane->broken && !atomic_load(&lane->io->ending))
             arm_wake(lane);
-    }
-}
-
-static void break_lane(lane *lane, int reason)
-{
-    if (lane->broken)
-        return;
-    lane->broken = reason;
-    const struct io_uring_sq *sq = &lane->ring.sq;
-    for (unsigned at = *sq->khead; at != sq->sqe_tail; at++) { // not taken by the kernel
-        zr_io_transfer *transfer = (zr_io_transfer *)(uintptr_t)sq->sqes[at & *sq->kring_mask].user_data;
-        if (transfer)
-            arrive(lane, transfer, -reason);
     }
 }
 

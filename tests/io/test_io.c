@@ -77,7 +77,8 @@ static void one_batch_after_another(void **state)
 
 static void many_lanes_share_the_work(void **state)
 {
-    exercise(*state, (shape){.block = PAGE, .bytes = 300 * PAGE, .directories = 3}, (zr_io_options){.lanes = 4, .queue_depth = 4, .overlap_events = true});
+    exercise(*state, (shape){.block = PAGE, .bytes = 300 * PAGE, .directories = 3},
+             (zr_io_options){.lanes = 4, .queue_depth = 4, .overlap_events = true});
 }
 
 static void what_was_never_written_is_zeros(void **state)
