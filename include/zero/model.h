@@ -14,7 +14,8 @@ extern "C" {
 
 #define ZERO_MAX_DIMS 4
 #define ZERO_MAX_BOUNDARY 8 // tensors in a boundary or a batch
-#define ZERO_MAX_PIECES 8   // pieces a unit owns and borrows, together
+#define ZERO_MAX_PIECES 8   // pieces a unit owns and borrows, together, beside streamed ones
+#define ZERO_MAX_STREAMED 1024
 #define ZERO_MAX_PRODUCTS 64
 
 typedef enum zero_dtype { ZERO_F32, ZERO_BF16, ZERO_F16, ZERO_I32, ZERO_I64, ZERO_F64, ZERO_U8 } zero_dtype;
@@ -28,6 +29,12 @@ typedef enum zero_class {
 
 typedef enum zero_init_kind { ZERO_INIT_CONSTANT, ZERO_INIT_NORMAL, ZERO_INIT_UNIFORM } zero_init_kind;
 
+typedef struct zero_tile { // a part of a tensor that is stored apart: [first, first + shape[axis]) of one axis
+    const char *whole; // the tensor's name in files; NULL: the tensor is no tile
+    int axis;
+    int64_t first, size; // size: of the whole along that axis
+} zero_tile;
+
 typedef struct zero_tensor_desc {
     const char *name; // unique in the model; initial weights depend on the seed and this name only
     int dims;
@@ -36,12 +43,15 @@ typedef struct zero_tensor_desc {
     float init_value;  // constant: the value; normal: the standard deviation (mean 0); uniform: U(-v, v)
     int tp_axis;       // dimension that tensor parallelism splits, -1: replicated
     int tp_parts;      // matrices side by side on that axis (c_attn: 3), else 1
+    zero_tile tile;    // of two dimensions; a tile's initial values are those that the whole tensor would have there
 } zero_tensor_desc;
 
 typedef struct zero_piece_desc {
     zero_class kind;
     int tensor_count;
     const zero_tensor_desc *tensors; // (tensor_count)
+    int streamed; // trainable pieces of one tensor: they are there only between zero_piece_begin and zero_piece_end of a unit's call,
+                  // so that a unit larger than memory runs piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3)
 } zero_piece_desc;
 
 typedef struct zero_piece_ref { int unit, piece; } zero_piece_ref; // a borrowed piece
@@ -78,7 +88,8 @@ typedef struct zero_unit_sizes { // filled by `sizes`, all for one micro-batch o
     zero_tensors out;            // shapes and dtypes of the boundary that forward writes; data NULL; empty for the last unit
     size_t saved_bytes;          // kept from forward to backward
     size_t workspace_bytes;      // scratch during forward or backward, products' own scratch not counted
-    uint32_t backward_reads;     // bit i: backward reads parameters of piece i (owned first, then borrowed)
+    uint32_t backward_reads;     // bit i: backward reads parameters of piece i (owned first, then borrowed), beside streamed ones
+    int backward_reads_streamed; // backward reads parameters of the streamed pieces
     int product_count;           // the matrix products of forward and backward: for scratch, flops and time
     zero_product_shape products[ZERO_MAX_PRODUCTS];
 } zero_unit_sizes;
@@ -113,38 +124,10 @@ typedef struct zero_model {
     const zero_unit *units;
 } zero_model;
 
-struct zero_context { // what the engine hands to forward and backward; read only
-    size_t struct_size;
-    const zero_unit *unit;
-    int unit_index;
-    zero_shape shape;
-    int training;         // 0: evaluation (no dropout, nothing saved)
-    int threads;          // this rank's
-    uint64_t seed, step;  // randomness is a pure function of (seed, step, micro_batch, unit_index, site, element)
-    uint64_t micro_batch; // g, the global number in its step
-    float loss_factor;    // loss_scale / (accumulation x ranks): multiplies the gradient at the loss
-    const zero_tensors *batch; // the micro-batch: inputs, targets
-    void *saved;          // (saved_bytes), 64-byte aligned
-    void *workspace;      // (workspace_bytes), 64-byte aligned
-    double *loss;         // the last unit's result
-    struct zr_queue *queue;            // where the library's own layers compute
-    const struct zr_accessor *accessor; // behind zero_parameter
-    const struct zr_sink *sink;         // behind zero_gradient
-    zero_error *error;                  // for the message of a unit that fails; may be NULL
-};
-
-// Tensor `tensor` of the unit's piece `piece` (owned first, then borrowed), of zero_shape.dtype (buffers fp32), until the call returns.
-ZERO_API const void *zero_parameter(const zero_context *context, int piece, int tensor);
-
-// Where the gradient of that tensor goes, as large as the tensor, fp32 in every precision (all of it is rounded once). *add = 0:
-// set every element; 1: add to what is there (another unit has contributed before). For a buffer piece: where its next value
-// goes. In backward only. NULL for a frozen piece.
-ZERO_API float *zero_gradient(zero_context *context, int piece, int tensor, int *add);
-
-// 64 random bits for (context, site, element); the engine's own dropout uses the same function.
-ZERO_API uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t element);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include <zero/context.h>
+
 #endif

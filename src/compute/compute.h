@@ -92,11 +92,15 @@ typedef struct zr_element_ops {
     void (*convert)(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x, void *out);       // out must not overlap x
     void (*column_sum)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out, bool add, void *scratch); // bias gradients
     size_t (*column_sum_scratch)(const zr_queue *queue, int64_t rows, int64_t width);
-    // out(rows, width) = tokens[ids[i]] + positions[i % seq]; positions may be NULL. dtype: of the tables, stream: of out.
+    // out(rows, width) = tokens[ids[i]] + positions[i % seq]; positions may be NULL. dtype: of the tables, stream: of out. A row whose id is
+    // negative stays as it is: its token is in another tile of the table.
     void (*embedding_forward)(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out);
-    // d_tokens(vocab, width) [set: zeroed first, or added to] += rows of d by id, in the order of rows; d_positions(max_seq, width) likewise.
+    // d_tokens(vocab, width) [set: zeroed first, or added to] += rows of d by id, in the order of rows, without those of negative ids;
+    // d_positions(max_seq, width) likewise, of all rows. Either may be NULL.
     void (*embedding_backward)(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *d, int64_t vocab, float *d_tokens, bool add_tokens, int64_t max_seq, float *d_positions, bool add_positions);
     void (*copy)(zr_queue *queue, int64_t bytes, const void *from, void *to);
+    // `bytes` of each row; strides in bytes: between columns of a matrix and a dense one.
+    void (*copy_rows)(zr_queue *queue, int64_t rows, int64_t bytes, const void *from, int64_t from_stride, void *to, int64_t to_stride);
     void (*zero)(zr_queue *queue, int64_t bytes, void *to);
 } zr_element_ops;
 

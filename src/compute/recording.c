@@ -214,6 +214,13 @@ static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
     leave(&entry, ZR_ACTIVITY_element, 2 * bytes, 0);
 }
 
+static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from, int64_t from_stride, void *to, int64_t to_stride)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->copy_rows(queue, rows, bytes, from, from_stride, to, to_stride);
+    leave(&entry, ZR_ACTIVITY_element, 2 * rows * bytes, 0);
+}
+
 static void zero(zr_queue *queue, int64_t bytes, void *to)
 {
     entry entry = enter(queue);
@@ -288,6 +295,7 @@ static const zr_element_ops element_ops = {
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .copy = copy,
+    .copy_rows = copy_rows,
     .zero = zero,
 };
 

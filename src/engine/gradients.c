@@ -35,7 +35,11 @@ static char *place_in_window(const zero_engine *engine, const zr_piece *piece)
 float *zr_grads_collecting(const zero_engine *engine, int piece)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    return (float *)(void *)(p->open_first >= 0 ? engine->open.base + p->open_first : place_in_window(engine, p));
+    if (p->open_first < 0)
+        return (float *)(void *)place_in_window(engine, p);
+    int visit = engine->stream_visit >= 0 ? engine->stream_visit : p->sealed_at;
+    int64_t first = p->streamed ? engine->plan->visits[visit].open_first : p->open_first;
+    return (float *)(void *)(engine->open.base + first);
 }
 
 // Before a piece's place in the window is written: all readers have drained whatever lay there.
@@ -69,12 +73,12 @@ static zero_status await_staged(zero_engine *engine, const zr_piece *piece, zero
 }
 
 // The sum of the micro-batches before this one begins to travel to where this one's is added.
-static zero_status fetch_sums(zero_engine *engine, int unit, zero_error *error)
+static zero_status fetch_sums(zero_engine *engine, int visit, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    for (int p = 0; p < plan->piece_count && engine->micro_batch > 0; p++) {
+    for (int p = 0; p < plan->piece_count && engine->micro_batch > 0 && plan->staged_gradient_bytes; p++) {
         const zr_piece *piece = &plan->pieces[p];
-        if (piece->fetched_with != unit)
+        if (piece->fetched_with != visit)
             continue;
         zr_store *store = zr_vector_store(engine, p, ZR_VECTOR_GRADIENT);
         ZERO_TRY(await_staged(engine, piece, error));
@@ -84,20 +88,30 @@ static zero_status fetch_sums(zero_engine *engine, int unit, zero_error *error)
     return ZERO_OK;
 }
 
-// Before `unit` contributes first to a piece.
-zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error)
+// Before a piece collects its first contribution of this micro-batch.
+static zero_status open_piece(zero_engine *engine, int number, zero_error *error)
 {
-    const zr_plan *plan = engine->plan;
-    ZERO_TRY(fetch_sums(engine, unit, error));
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        if (piece->first_backward != unit)
-            continue;
-        if (piece->open_first < 0)
-            ZERO_TRY(await_place(engine, piece, error));
-        zero_gaps(piece, zr_grads_collecting(engine, p));
-    }
+    const zr_piece *piece = &engine->plan->pieces[number];
+    if (piece->open_first < 0)
+        ZERO_TRY(await_place(engine, piece, error));
+    else
+        ZERO_TRY(zr_parked_await(engine, zr_grads_collecting(engine, number), piece->padded, error));
+    zero_gaps(piece, zr_grads_collecting(engine, number));
     return ZERO_OK;
+}
+
+zero_status zr_grads_open(zero_engine *engine, int number, zero_error *error)
+{
+    const zr_visit *visit = &engine->plan->visits[number];
+    const zr_unit_plan *unit = &engine->plan->units[visit->unit];
+    ZERO_TRY(fetch_sums(engine, number, error));
+    for (int i = 0; i < unit->piece_count; i++) {
+        const zr_piece *piece = &engine->plan->pieces[unit->pieces[i]];
+        bool here = visit->stream >= 0 ? visit->stream == unit->pieces[i] : !piece->streamed;
+        if (here && piece->first_backward == visit->unit)
+            ZERO_TRY(open_piece(engine, unit->pieces[i], error));
+    }
+    return zr_parked_bring(engine, number, error);
 }
 
 // Where there is no accumulator (one micro-batch, whole gradients), the sum replaces the own contribution: only this rank reads it.
@@ -147,19 +161,18 @@ zero_status zr_grads_written(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-// After backward of `unit`: its pieces are sealed; then, oldest first, those are reduced that the plan says are due.
-zero_status zr_grads_seal_and_reduce(zero_engine *engine, int unit, zero_error *error)
+// At the end of a visit: what it seals is sealed; then, oldest first, those are reduced that the plan says are due.
+zero_status zr_grads_seal_and_reduce(zero_engine *engine, int visit, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    for (int p = 0; p < plan->piece_count; p++)
-        if (plan->pieces[p].last_backward == unit)
-            ZERO_TRY(engine->stage->grads_sealed(engine, p, error));
-    for (int u = plan->unit_count - 1; u >= unit; u--)
-        for (int p = 0; p < plan->piece_count; p++)
-            if (plan->pieces[p].last_backward == u && plan->pieces[p].reduced_after == unit) {
-                ZERO_TRY(zr_comm_wait(&engine->reducing[p], error));
-                ZERO_TRY(reduced(engine, p, error));
-            }
+    ZERO_TRY(zr_parked_take(engine, visit, error));
+    while (engine->next_sealed < plan->sealed_count && plan->pieces[plan->sealed[engine->next_sealed]].sealed_at == visit)
+        ZERO_TRY(engine->stage->grads_sealed(engine, plan->sealed[engine->next_sealed++], error));
+    while (engine->next_reduced < engine->next_sealed && plan->pieces[plan->sealed[engine->next_reduced]].reduced_after <= visit) {
+        int piece = plan->sealed[engine->next_reduced++];
+        ZERO_TRY(zr_comm_wait(&engine->reducing[piece], error));
+        ZERO_TRY(reduced(engine, piece, error));
+    }
     return ZERO_OK;
 }
 

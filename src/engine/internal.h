@@ -71,6 +71,8 @@ struct zero_engine {
     int64_t updates;      // that changed the state: Adam's t, the schedule's n
     int64_t micro_batch;  // k, of this rank in this step
     uint64_t version;     // of the parameters
+    int next_visit, unit_visit, stream_visit, visit_limit; // of this pass: the next, the unit's under way, the streamed piece's (-1: none), its end
+    int next_sealed, next_reduced; // first of plan->sealed that this micro-batch has not sealed, not waited for
     int next_gather;      // first visit whose gather has not been started (unmapped stage 3)
     zr_loss_scale scale;  // of the step under way
     double gradient_scale; // by which the gradient of the last completed step was multiplied
@@ -88,6 +90,10 @@ zero_tensors zr_engine_boundary(const zero_engine *engine, int unit);         //
 zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit);
 zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit);
 void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes, zero_tensors *out);
+// A unit's run: its visit is acquired, and the streamed pieces in between; all of its visits have been made when it ends.
+void zr_run_begin_pass(zero_engine *engine, int visits);
+zero_status zr_run_begin(zero_engine *engine, int unit, zero_error *error);
+zero_status zr_run_end(zero_engine *engine, zero_error *error);
 struct zr_accessor zr_engine_accessor(void);
 struct zr_sink zr_engine_sink(void);
 
@@ -100,13 +106,14 @@ void *zr_own_parameters(const zero_engine *engine, int piece); // own shard as u
 bool zr_piece_has_master(const zero_engine *engine, int piece);
 
 // gradients.c
-zero_status zr_grads_open(zero_engine *engine, int unit, zero_error *error); // also begins to fetch sums that are needed soon
+zero_status zr_grads_open(zero_engine *engine, int visit, zero_error *error); // also begins to fetch sums that are needed soon
 zero_status zr_grads_written(zero_engine *engine, zero_error *error); // waits until what goes to NVMe is there
 zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error); // seals: starts the reduce-scatter
-zero_status zr_grads_seal_and_reduce(zero_engine *engine, int unit, zero_error *error);
+zero_status zr_grads_seal_and_reduce(zero_engine *engine, int visit, zero_error *error);
 zr_span zr_own_shard(const zero_engine *engine, int piece);
 const void *zr_own_shard_gradient(const zero_engine *engine, int piece); // accumulated over the micro-batches so far; in memory
-float *zr_grads_collecting(const zero_engine *engine, int piece); // where units add up a piece's gradient, fp32
+// Where units add up a piece's gradient, fp32; of a streamed piece during its visit, and while it is sealed.
+float *zr_grads_collecting(const zero_engine *engine, int piece);
 bool zr_piece_trains(const zr_piece *piece);
 
 // norm.c. Sums over a span of a piece of the squares, exactly, by tensor (sums[tensor number]) or in all. values: from the span's first

@@ -2,6 +2,7 @@
 //
 //   parameters   NVMe ─> staged (host) ─> gather window (device)     fetches.c, stage3.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
+//                of a streamed piece, until another unit adds to it  parked.c
 //   the update   NVMe ─> tiles (host) ─> NVMe                        tiles.c
 //   checkpoints  written by forward ─> host or NVMe ─> backward      checkpoints.c
 #ifndef ZR_ENGINE_OFFLOAD_H
@@ -19,6 +20,9 @@ typedef struct zr_offload { // zeroed: everything is in memory
     zr_transfer *parameters;  // (visit_count, ZERO_MAX_PIECES)
     zr_transfer *gradients;   // (piece_count)
     zr_transfer tile[ZR_MOST_TILES][ZR_VECTOR_COUNT];
+    zr_store parked;              // plan->parked_bytes
+    zr_transfer *parking;         // (piece_count)
+    int returned;                 // last visit of this micro-batch whose contributions have begun to come back
     zr_store checkpoints;         // activations between segments, where they leave the device
     zr_transfer checkpoint[2];    // by the buffer that they pass through
     int checkpoint_segment;       // whose backward is under way, -1: none yet
@@ -40,6 +44,11 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
 zero_status zr_fetches_begin(zero_engine *engine, int last_visit, zero_error *error); // up to that visit, as far as not begun
 // Own shard of piece i of a visit, as it will be gathered: waits for its fetch.
 zero_status zr_fetches_await(zero_engine *engine, int visit, int i, const void **own, zero_error *error);
+
+// parked.c: contributions to streamed pieces between units, around a visit of backward.
+zero_status zr_parked_bring(zero_engine *engine, int visit, zero_error *error); // what it adds to is there; of the next it begins to come
+zero_status zr_parked_take(zero_engine *engine, int visit, zero_error *error);  // what it has made leaves
+zero_status zr_parked_await(zero_engine *engine, const float *place, int64_t elems, zero_error *error); // nothing travels from or to there
 
 // checkpoints.c: activations on host or NVMe, around a unit's forward and before a visit of backward.
 zero_status zr_checkpoints_before_forward(zero_engine *engine, int unit, zero_error *error);

@@ -54,13 +54,25 @@ static zero_status start_gather(zero_engine *engine, int visit, int i, zero_erro
     return zr_comm_start_gather(&engine->gathers, p, wanted->gather_first[i], piece->shard, piece->dtype, own, &engine->gathering[p], error);
 }
 
+// Before a place in the window is gathered into: all readers have drained the own shards of what lay there last.
+static zero_status await_place(zero_engine *engine, int piece, int64_t first, zero_error *error)
+{
+    int64_t end = first + engine->comm->size * zr_piece_shard_bytes(&engine->plan->pieces[piece]);
+    for (int q = 0; q < engine->plan->piece_count; q++) {
+        const zr_handle *last = &engine->gathering[q];
+        if (last->window && last->offset < end && first < last->offset + engine->comm->size * zr_piece_shard_bytes(&engine->plan->pieces[q]))
+            ZERO_TRY(zr_comm_quiesce(&engine->gathers, q, error));
+    }
+    return ZERO_OK;
+}
+
 static zero_status start_gathers(zero_engine *engine, int visit, zero_error *error)
 {
     const zr_visit *wanted = &engine->plan->visits[visit];
-    for (int i = 0; visit >= 2 && i < engine->plan->visits[visit - 2].piece_count; i++)
-        ZERO_TRY(zr_comm_quiesce(&engine->gathers, engine->plan->visits[visit - 2].pieces[i], error));
-    for (int i = 0; i < wanted->piece_count; i++)
+    for (int i = 0; i < wanted->piece_count; i++) {
+        ZERO_TRY(await_place(engine, wanted->pieces[i], wanted->gather_first[i], error));
         ZERO_TRY(start_gather(engine, visit, i, error));
+    }
     return ZERO_OK;
 }
 

@@ -50,39 +50,35 @@ static zero_status check_segment(zero_engine *engine, zr_segment segment, zero_e
 static zero_status forward_unit(zero_engine *engine, int unit, zero_error *error)
 {
     zero_tensors in = zr_engine_boundary(engine, unit - 1), out = zr_engine_boundary(engine, unit);
-    zr_engine_context(engine, unit, error);
-    ZERO_TRY(engine->stage->params_acquire(engine, unit, engine->plan->visit_count, error));
+    ZERO_TRY(zr_run_begin(engine, unit, error));
     if (engine->plan->units[unit].fused) {
         zero_tensors d_in = zr_engine_boundary_gradient(engine, unit - 1);
-        ZERO_TRY(zr_grads_open(engine, unit, error));
+        ZERO_TRY(zr_grads_open(engine, engine->unit_visit, error));
         ZERO_TRY(engine->context.unit->ops->forward_backward(&engine->context, &in, &d_in));
-        engine->stage->params_release(engine, unit);
-        return zr_grads_seal_and_reduce(engine, unit, error);
+        return zr_run_end(engine, error);
     }
     ZERO_TRY(zr_checkpoints_before_forward(engine, unit, error));
     ZERO_TRY(engine->context.unit->ops->forward(&engine->context, &in, &out));
-    engine->stage->params_release(engine, unit);
+    ZERO_TRY(zr_run_end(engine, error));
     return zr_checkpoints_after_forward(engine, unit, error);
 }
 
 // What forward did not keep is computed again, from the checkpoint that enters its segment.
-static zero_status backward_visit(zero_engine *engine, int number, zero_error *error)
+static zero_status backward_run(zero_engine *engine, zero_error *error)
 {
-    const zr_visit *visit = &engine->plan->visits[number];
+    const zr_visit *visit = &engine->plan->visits[engine->next_visit];
     int unit = visit->unit;
     zero_tensors in = zr_engine_boundary(engine, unit - 1), out = zr_engine_boundary_again(engine, unit);
     zero_tensors d_out = zr_engine_boundary_gradient(engine, unit), d_in = zr_engine_boundary_gradient(engine, unit - 1);
-    zr_engine_context(engine, unit, error);
     ZERO_TRY(zr_checkpoints_before_backward(engine, visit, error));
-    ZERO_TRY(engine->stage->params_acquire(engine, number, engine->plan->visit_count, error));
+    ZERO_TRY(zr_run_begin(engine, unit, error));
     if (visit->recompute)
         ZERO_TRY(engine->context.unit->ops->forward(&engine->context, &in, &out));
     if (visit->backward) {
-        ZERO_TRY(zr_grads_open(engine, unit, error));
+        ZERO_TRY(zr_grads_open(engine, engine->unit_visit, error));
         ZERO_TRY(engine->context.unit->ops->backward(&engine->context, &in, &d_out, &d_in));
     }
-    engine->stage->params_release(engine, number);
-    return visit->backward ? zr_grads_seal_and_reduce(engine, unit, error) : ZERO_OK;
+    return zr_run_end(engine, error);
 }
 
 static void end_phase(zero_engine *engine, zr_activity what, int64_t begin)
@@ -107,7 +103,9 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
         zr_exact_zero(&engine->norm);
         zr_moves_begin(engine);
     }
-    engine->offload.checkpoint_segment = -1;
+    engine->offload.checkpoint_segment = engine->offload.returned = -1;
+    engine->next_sealed = engine->next_reduced = 0;
+    zr_run_begin_pass(engine, engine->plan->visit_count);
     const zr_moves *moves = &engine->plan->moves;
     zr_moves_expect_visits(engine, engine->micro_batch ? &moves->later_micro_batch : &moves->first_micro_batch);
     zr_comm_hash_reset(engine->comm);
@@ -138,9 +136,9 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
 {
     ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    for (int v = engine->plan->forward_visits; v < engine->plan->visit_count; v++) {
+    while (engine->next_visit < engine->plan->visit_count) {
         zr_comm_progress(engine->comm, engine->step);
-        ZERO_TRY(fail(engine, backward_visit(engine, v, error), error));
+        ZERO_TRY(fail(engine, backward_run(engine, error), error));
     }
     ZERO_TRY(fail(engine, check_segment(engine, ZR_SEGMENT_MICRO_BATCH, error), error));
     end_phase(engine, ZR_ACTIVITY_backward, begin);
@@ -226,12 +224,12 @@ static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void
     const zr_plan *plan = engine->plan;
     zr_moves_begin(engine);
     zr_moves_expect_visits(engine, &plan->moves.forward);
+    zr_run_begin_pass(engine, plan->forward_visits);
     for (int u = 0; u < plan->unit_count; u++) {
         zr_comm_progress(engine->comm, engine->step);
-        zr_engine_context(engine, u, error);
-        ZERO_TRY(engine->stage->params_acquire(engine, u, plan->forward_visits, error));
+        ZERO_TRY(zr_run_begin(engine, u, error));
         ZERO_TRY(visit(user, &engine->context, error));
-        engine->stage->params_release(engine, u);
+        ZERO_TRY(zr_run_end(engine, error));
     }
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_EVAL, error));
     return zr_moves_check(engine, error);

@@ -49,7 +49,7 @@ static int64_t scratch_bytes(const zr_plan *plan, zr_scratch_kind kind)
         states += vector_bytes(plan, ZERO_TIER_nvme, v);
     switch (kind) {
     case ZR_SCRATCH_PARAMETERS: return vector_bytes(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS);
-    case ZR_SCRATCH_STATES: return states;
+    case ZR_SCRATCH_STATES: return states + (plan->settings.tiering.optimizer == ZERO_TIER_nvme ? plan->parked_bytes : 0);
     default: return plan->settings.checkpoint_tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
     }
 }
@@ -74,7 +74,8 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
     const zr_io_buffer buffers[] = {{offload->staged_parameters.base, offload->staged_parameters.bytes},
                                     {offload->staged_gradients.base, offload->staged_gradients.bytes},
                                     {offload->tiles.base, offload->tiles.bytes},
-                                    {engine->checkpoints.base, engine->checkpoints.bytes}};
+                                    {engine->checkpoints.base, engine->checkpoints.bytes},
+                                    {engine->open.base, engine->open.bytes}};
     const zr_io_options io = {.block = engine->plan->settings.tiering.block, .queue_depth = options->queue_depth, .lanes = options->lanes,
                               .single_submit = options->single_submit, .overlap_events = options->overlap_events, .threads_only = options->threads_only,
                               .timeout = engine->comm->timeout, .scratches = scratches, .scratch_count = count,
@@ -82,28 +83,39 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
     return zr_io_create(&io, &offload->io, error);
 }
 
+// Behind the optimizer states, each piece's part read and written as a whole.
+static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    int64_t states = 0;
+    int count = 0;
+    if (plan->settings.tiering.optimizer != ZERO_TIER_nvme)
+        return zr_store_memory_create(&engine->ledger, plan->settings.tiering.optimizer, ZERO_MEM_gradients, (size_t)plan->parked_bytes, &engine->offload.parked, error);
+    for (int v = 0; v < ZR_VECTOR_PARAMETERS; v++)
+        states += vector_bytes(plan, ZERO_TIER_nvme, v);
+    for (int p = 0; p < plan->piece_count; p++)
+        if (plan->pieces[p].parked_first >= 0)
+            cuts[count++] = plan->pieces[p].parked_first;
+    const zr_nvme_place place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_STATES], .first = states,
+                                 .block = plan->settings.tiering.block, .cuts = cuts, .cut_count = count};
+    return zr_store_nvme_create(&engine->ledger, ZERO_MEM_gradients, plan->parked_bytes, &place, &engine->offload.parked, error);
+}
+
 // Each checkpoint is read and written as a whole.
-static zero_status reserve_checkpoints(zero_engine *engine, zero_error *error)
+static zero_status reserve_checkpoints(zero_engine *engine, int64_t *cuts, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     int64_t first = 0;
     int count = 0;
-    if (!plan->checkpoint_bytes)
-        return ZERO_OK;
     if (plan->settings.checkpoint_tier == ZERO_TIER_host)
         return zr_store_memory_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_checkpoints, (size_t)plan->checkpoint_bytes, &engine->offload.checkpoints, error);
-    int64_t *cuts = zr_alloc((size_t)plan->segment_count * sizeof *cuts, error);
-    if (!cuts)
-        return ZERO_ERR_MEMORY;
     for (int s = 1; s < plan->segment_count; s++) {
         cuts[count++] = first;
         first += zr_checkpoint_bytes(plan, s);
     }
     const zr_nvme_place place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_CHECKPOINTS],
                                  .block = plan->settings.tiering.block, .cuts = cuts, .cut_count = count};
-    zero_status status = zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints, plan->checkpoint_bytes, &place, &engine->offload.checkpoints, error);
-    zr_free(cuts);
-    return status;
+    return zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints, plan->checkpoint_bytes, &place, &engine->offload.checkpoints, error);
 }
 
 // Bytes of a vector at which portions of it begin: slices.
@@ -145,16 +157,24 @@ static bool anything_on_nvme(const zr_plan *plan)
 
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
 {
+    const zr_plan *plan = engine->plan;
     ZERO_TRY(reserve_memory(engine, error));
-    if (!anything_on_nvme(engine->plan))
-        return reserve_checkpoints(engine, error);
-    ZERO_TRY(reserve_buffers(engine, error));
-    ZERO_TRY(open_scratch(engine, options, error));
-    ZERO_TRY(open_io(engine, options, error));
-    int64_t *cuts = zr_alloc((size_t)engine->plan->slice_count * sizeof *cuts, error);
-    zero_status status = cuts ? reserve_nvme(engine, cuts, error) : ZERO_ERR_MEMORY;
+    if (anything_on_nvme(plan)) {
+        ZERO_TRY(reserve_buffers(engine, error));
+        ZERO_TRY(open_scratch(engine, options, error));
+        ZERO_TRY(open_io(engine, options, error));
+    }
+    int64_t *cuts = zr_alloc((size_t)(plan->slice_count + plan->piece_count + plan->segment_count) * sizeof *cuts, error);
+    engine->offload.parking = zr_alloc((size_t)plan->piece_count * sizeof *engine->offload.parking, error);
+    zero_status status = cuts && engine->offload.parking ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = reserve_nvme(engine, cuts, error);
+    if (status == ZERO_OK && plan->parked_bytes)
+        status = reserve_parked(engine, cuts, error);
+    if (status == ZERO_OK && plan->checkpoint_bytes)
+        status = reserve_checkpoints(engine, cuts, error);
     zr_free(cuts);
-    return status == ZERO_OK ? reserve_checkpoints(engine, error) : status;
+    return status;
 }
 
 void zr_vectors_release(zero_engine *engine)
@@ -164,6 +184,7 @@ void zr_vectors_release(zero_engine *engine)
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++)
             zr_store_destroy(&engine->vectors[t][v]);
+    zr_store_destroy(&offload->parked);
     zr_store_destroy(&offload->checkpoints);
     for (int k = 0; k < ZR_SCRATCH_COUNT; k++)
         zr_scratch_destroy(&offload->scratch[k]);
@@ -172,6 +193,7 @@ void zr_vectors_release(zero_engine *engine)
     zr_arena_destroy(&offload->tiles);
     zr_free(offload->parameters);
     zr_free(offload->gradients);
+    zr_free(offload->parking);
 }
 
 zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector)

@@ -6,7 +6,7 @@ static zero_status project(zr_block *block)
 {
     zr_queue *queue = block->context->queue;
     void *projected = block->work.wide;
-    ZERO_TRY(zr_linear_forward(block->context, &block->attention_proj, block->saved.attended, projected));
+    ZERO_TRY(zr_linear_forward(block->context, &block->attention_proj, block->saved.attended, projected, block->work.scratch));
     if (block->dropout > 0)
         queue->backend->elements->dropout(queue, block->dtype, block->dtype, block->rows * block->width, block->dropout,
                                           block->attention_key, projected, projected);
@@ -17,7 +17,7 @@ zero_status zr_attention_layer_forward(zr_block *block)
 {
     zr_queue *queue = block->context->queue;
     const zr_block_saved *saved = &block->saved;
-    ZERO_TRY(zr_linear_forward(block->context, &block->qkv, block->work.normed, saved->qkv));
+    ZERO_TRY(zr_linear_forward(block->context, &block->qkv, block->work.normed, saved->qkv, block->work.scratch));
     queue->backend->attention->forward(queue, &block->attention, saved->qkv, saved->attended, saved->lse,
                                        block->work.scratch);
     return project(block);
@@ -28,7 +28,7 @@ zero_status zr_attention_layer_decode(zr_block *block, zr_decode_cache *cache, i
     zr_queue *queue = block->context->queue;
     const zr_block_saved *saved = &block->saved;
     int64_t first = layer * block->width * cache->capacity;
-    ZERO_TRY(zr_linear_forward(block->context, &block->qkv, block->work.normed, saved->qkv));
+    ZERO_TRY(zr_linear_forward(block->context, &block->qkv, block->work.normed, saved->qkv, block->work.scratch));
     queue->backend->attention->decode(queue, &block->attention, saved->qkv, cache->k + first, cache->v + first,
                                       cache->capacity, cache->length, saved->attended);
     return project(block);

@@ -5,24 +5,27 @@
 #include "layers/gpt2_units.h"
 #include <math.h>
 
-static zr_layer_norm norm_of(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows, int weight)
+static zr_layer_norm norm_of(const zr_gpt2_unit *hyper, zero_dtype dtype, int64_t rows, int weight)
 {
+    const zero_gpt2_config *config = &hyper->config;
     return (zr_layer_norm){.norm = {.dtype = dtype,
                                     .stream = zr_stream_dtype(dtype),
                                     .rows = rows,
                                     .width = config->n_embd,
                                     .epsilon = config->layer_norm_epsilon},
-                           .weight = weight,
-                           .bias = weight + 1};
+                           .weight = hyper->tensor[weight],
+                           .bias = hyper->tensor[weight + 1]};
 }
 
-static zr_linear linear_of(zero_dtype dtype, int64_t rows, int64_t in, int64_t out, int weight)
+// weight: 0 to 3, in the order of forward; bias: enum zr_gpt2_block_tensor.
+static zr_linear linear_of(const zr_gpt2_unit *hyper, zero_dtype dtype, int64_t rows, int64_t in, int64_t out, int weight, int bias)
 {
-    return (zr_linear){.dtype = dtype, .rows = rows, .in = in, .out = out, .weight = weight, .bias = weight + 1};
+    return (zr_linear){.dtype = dtype, .rows = rows, .in = in, .out = out, .weight = hyper->weights[weight], .bias = hyper->tensor[bias]};
 }
 
-static void layers_set(const zero_gpt2_config *config, const zero_shape *shape, bool training, zr_block *block)
+static void layers_set(const zr_gpt2_unit *hyper, const zero_shape *shape, bool training, zr_block *block)
 {
+    const zero_gpt2_config *config = &hyper->config;
     int64_t rows = shape->batch * shape->seq, width = config->n_embd, inner = config->n_inner;
     int64_t head_dim = width / config->n_head;
     zero_dtype dtype = shape->dtype;
@@ -33,12 +36,12 @@ static void layers_set(const zero_gpt2_config *config, const zero_shape *shape, 
         .width = width,
         .inner = inner,
         .dropout = training ? config->resid_pdrop : 0,
-        .ln1 = norm_of(config, dtype, rows, ZR_LN1_W),
-        .qkv = linear_of(dtype, rows, width, 3 * width, ZR_ATTN_W),
-        .attention_proj = linear_of(dtype, rows, width, width, ZR_ATTN_PROJ_W),
-        .ln2 = norm_of(config, dtype, rows, ZR_LN2_W),
-        .fc = linear_of(dtype, rows, width, inner, ZR_FC_W),
-        .mlp_proj = linear_of(dtype, rows, inner, width, ZR_MLP_PROJ_W),
+        .ln1 = norm_of(hyper, dtype, rows, ZR_LN1_W),
+        .qkv = linear_of(hyper, dtype, rows, width, 3 * width, 0, ZR_ATTN_B),
+        .attention_proj = linear_of(hyper, dtype, rows, width, width, 1, ZR_ATTN_PROJ_B),
+        .ln2 = norm_of(hyper, dtype, rows, ZR_LN2_W),
+        .fc = linear_of(hyper, dtype, rows, width, inner, 2, ZR_FC_B),
+        .mlp_proj = linear_of(hyper, dtype, rows, inner, width, 3, ZR_MLP_PROJ_B),
         .attention = {
             .dtype = dtype,
             .batch = shape->batch,
@@ -91,7 +94,7 @@ static size_t work_set(const zr_block *block, int threads, void *base, zr_block_
 size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved, void *workspace,
                         zr_block *block, size_t *saved_bytes)
 {
-    layers_set(zr_gpt2_config_at(unit), shape, training, block);
+    layers_set(unit->hyper, shape, training, block);
     *saved_bytes = saved_set(block, saved, &block->saved);
     return work_set(block, shape->threads, workspace, &block->work);
 }
@@ -121,7 +124,7 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape, c
     const zero_gpt2_config *config = zr_gpt2_config_at(unit);
     zr_block block;
     ZERO_TRY(zr_gpt2_shape_check(config, shape, NULL));
-    *out = (zero_unit_sizes){.out = zr_gpt2_boundary(config, shape), .backward_reads = 1};
+    *out = (zero_unit_sizes){.out = zr_gpt2_boundary(config, shape), .backward_reads = 1, .backward_reads_streamed = 1};
     out->workspace_bytes = zr_block_lay_out(unit, shape, true, NULL, NULL, &block, &out->saved_bytes);
     zr_linear_products(&block.qkv, true, out);
     zr_linear_products(&block.attention_proj, true, out);

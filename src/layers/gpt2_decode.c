@@ -15,9 +15,9 @@ static size_t head_work(const zero_gpt2_config *config, zero_dtype dtype, void *
 }
 
 // Sampling looks at logits in fp32, whatever the model computes in.
-static zr_product logits_product(const zero_gpt2_config *config, zero_dtype dtype)
+static zr_product logits_product(const zero_gpt2_config *config, zero_dtype dtype, int64_t tokens)
 {
-    zr_product product = zr_head_product(config, dtype, 1);
+    zr_product product = zr_head_product(config, dtype, 1, tokens);
     product.out = ZERO_F32;
     return product;
 }
@@ -37,9 +37,13 @@ zero_status zr_gpt2_decode_sizes(const zero_unit *unit, zero_dtype dtype, int th
         zr_linear_products(&block.mlp_proj, false, out);
     } else if (unit->ops == &zr_gpt2_head_ops) {
         void *normed;
-        const zr_product logits = logits_product(config, dtype);
+        const zr_gpt2_unit *hyper = zr_gpt2_unit_at(unit);
+        const zr_product logits = logits_product(config, dtype, zr_gpt2_tile_tokens(hyper, 0));
+        const zr_product last = logits_product(config, dtype, zr_gpt2_tile_tokens(hyper, hyper->wte.tiles - 1));
         out->workspace_bytes = head_work(config, dtype, NULL, &normed);
-        zr_product_append(out, &logits, 1);
+        zr_product_append(out, &logits, hyper->wte.tiles);
+        if (last.n != logits.n)
+            zr_product_append(out, &last, 1);
     }
     return ZERO_OK;
 }
@@ -56,11 +60,16 @@ static zero_status decode_embedding(zero_context *context, const zr_decode_cache
     if (token < 0 || token >= config->vocab_size)
         return zr_fail(context->error, ZERO_ERR_DATA, "generating: token %d is outside the vocabulary of %lld", token,
                        (long long)config->vocab_size);
-    const void *wte = zero_parameter(context, ZR_EMBEDDING_WTE, 0);
-    const char *wpe = zero_parameter(context, ZR_EMBEDDING_WPE, 0);
+    const zr_gpt2_unit *hyper = zr_gpt2_unit_at(context->unit);
+    const char *wpe = zero_parameter(context, hyper->wpe_piece, 0);
     int64_t position = cache->length * config->n_embd * (int64_t)zero_dtype_bytes(dtype);
-    queue->backend->elements->embedding_forward(queue, dtype, zr_stream_dtype(dtype), 1, 1, config->n_embd, &token, wte,
-                                                wpe + position, out);
+    for (int t = 0; t < hyper->wte.tiles; t++) {
+        int32_t local;
+        ZERO_TRY(zr_gpt2_tile_begin(context, &hyper->wte, t));
+        queue->backend->elements->embedding_forward(queue, dtype, zr_stream_dtype(dtype), 1, 1, config->n_embd, zr_gpt2_ids_of_tile(hyper, t, 1, &token, &local),
+                                                    zero_parameter(context, hyper->wte.piece + t, 0), wpe + position, out);
+        ZERO_TRY(zr_gpt2_tile_end(context, &hyper->wte, t));
+    }
     return ZERO_OK;
 }
 
@@ -84,21 +93,37 @@ static zero_status decode_block(zero_context *context, zr_decode_cache *cache, c
     return ZERO_OK;
 }
 
+// The order in which pieces come is the same whether they are needed or not.
+static zero_status skip_tiles(zero_context *context, const zr_gpt2_unit *hyper)
+{
+    for (int t = 0; t < hyper->wte.tiles; t++) {
+        ZERO_TRY(zr_gpt2_tile_begin(context, &hyper->wte, t));
+        ZERO_TRY(zr_gpt2_tile_end(context, &hyper->wte, t));
+    }
+    return ZERO_OK;
+}
+
 static zero_status decode_head(zero_context *context, zr_decode_cache *cache, const void *in, float *logits)
 {
-    const zero_gpt2_config *config = zr_gpt2_config_at(context->unit);
+    const zr_gpt2_unit *hyper = zr_gpt2_unit_at(context->unit);
+    const zero_gpt2_config *config = &hyper->config;
     zr_queue *queue = context->queue;
     void *normed;
     zero_dtype dtype = context->shape.dtype;
     cache->length++;
     if (!logits)
-        return ZERO_OK;
+        return skip_tiles(context, hyper);
     head_work(config, dtype, context->workspace, &normed);
     const zr_layer_norm norm = zr_head_norm(config, dtype, 1);
-    const zr_product product = logits_product(config, dtype);
     zr_layer_norm_forward(context, &norm, in, normed, NULL, NULL);
-    return queue->backend->product->run(queue, &product, normed, zero_parameter(context, ZR_HEAD_WTE, 0), NULL, logits,
-                                        context->error);
+    for (int t = 0; t < hyper->wte.tiles; t++) {
+        const zr_product product = logits_product(config, dtype, zr_gpt2_tile_tokens(hyper, t));
+        ZERO_TRY(zr_gpt2_tile_begin(context, &hyper->wte, t));
+        ZERO_TRY(queue->backend->product->run(queue, &product, normed, zero_parameter(context, hyper->wte.piece + t, 0), NULL, logits + t * hyper->wte.step,
+                                              context->error));
+        ZERO_TRY(zr_gpt2_tile_end(context, &hyper->wte, t));
+    }
+    return ZERO_OK;
 }
 
 zero_status zr_gpt2_decode(zero_context *context, zr_decode_cache *cache, int32_t token, const void *in, void *out)

@@ -1,13 +1,27 @@
 // Linear: one product forward; two products and a column sum backward.
+//
+// Tiled by columns (memory-centric tiling, ZeRO-Infinity section 5.1.3) each tile's products read and write dense operands, that are
+// copied from and to the columns of y and dy: so y, dW and db have the bits of the untiled products. dx is a sum over tiles in fp32.
+#include "base/dtype.h"
 #include "layers/linear.h"
 
-static zr_product product_forward(const zr_linear *linear)
+static bool is_tiled(const zr_linear *linear)
+{
+    return linear->weight.tiles > 1;
+}
+
+static int64_t tile_columns(const zr_linear *linear, int tile)
+{
+    return ZR_MIN(linear->weight.step, linear->out - tile * linear->weight.step);
+}
+
+static zr_product product_forward(const zr_linear *linear, int64_t columns)
 {
     return (zr_product){
         .dtype = linear->dtype,
         .out = linear->dtype,
         .m = linear->rows,
-        .n = linear->out,
+        .n = columns,
         .k = linear->in,
         .gelu_a = linear->gelu,
         .epilogue = ZR_EPILOGUE_BIAS,
@@ -27,54 +41,149 @@ static zr_product product_input(const zr_linear *linear) // dx = dy W^T
     };
 }
 
-static zr_product product_weight(const zr_linear *linear) // dW = x^T dy, fp32
+static zr_product product_tile_input(const zr_linear *linear, int64_t columns, bool add) // dx += dy_t W_t^T, fp32
+{
+    return (zr_product){
+        .dtype = linear->dtype,
+        .out = ZERO_F32,
+        .m = linear->rows,
+        .n = linear->in,
+        .k = columns,
+        .trans_b = true,
+        .add = add,
+    };
+}
+
+static zr_product product_weight(const zr_linear *linear, int64_t columns) // dW = x^T dy, fp32
 {
     return (zr_product){
         .dtype = linear->dtype,
         .out = ZERO_F32,
         .m = linear->in,
-        .n = linear->out,
+        .n = columns,
         .k = linear->rows,
         .trans_a = true,
         .gelu_a = linear->gelu,
     };
 }
 
-zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x, void *y)
+typedef struct tile_scratch {
+    void *columns; // (rows, step) of y or dy, dense
+    float *dx;     // (rows, in)
+} tile_scratch;
+
+// Column sums use the same bytes before.
+
+static size_t lay_out(const zr_linear *linear, void *base, tile_scratch *out)
+{
+    zr_carver carver = {.base = base};
+    out->columns = zr_carve_as(&carver, linear->dtype, linear->rows * linear->weight.step);
+    out->dx = zr_carve_floats(&carver, linear->rows * linear->in);
+    return carver.used;
+}
+
+size_t zr_linear_scratch(const zr_linear *linear, int threads)
+{
+    tile_scratch unused;
+    size_t sums = zr_scratch_column_sum(threads, linear->rows, linear->out);
+    return is_tiled(linear) ? ZR_MAX(sums, lay_out(linear, NULL, &unused)) : sums;
+}
+
+static char *column_of(const zr_linear *linear, const void *matrix, int tile)
+{
+    return (char *)matrix + tile * linear->weight.step * (int64_t)zero_dtype_bytes(linear->dtype);
+}
+
+static zero_status forward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x, void *y, const tile_scratch *scratch)
 {
     zr_queue *queue = context->queue;
-    zr_product product = product_forward(linear);
-    const void *weight = zero_parameter(context, linear->piece, linear->weight);
-    const void *bias = zero_parameter(context, linear->piece, linear->bias);
+    int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
+    const zr_product product = product_forward(linear, columns);
+    const char *bias = column_of(linear, zero_parameter(context, 0, linear->bias), tile);
+    const void *weight = zero_parameter(context, linear->weight.piece + tile, 0);
+    ZERO_TRY(queue->backend->product->run(queue, &product, x, weight, bias, scratch->columns, context->error));
+    queue->backend->elements->copy_rows(queue, linear->rows, columns * size, scratch->columns, columns * size, column_of(linear, y, tile), linear->out * size);
+    return ZERO_OK;
+}
+
+static zero_status forward_tiles(zero_context *context, const zr_linear *linear, const void *x, void *y, void *scratch)
+{
+    tile_scratch tiles;
+    lay_out(linear, scratch, &tiles);
+    for (int t = 0; t < linear->weight.tiles; t++) {
+        ZERO_TRY(zero_piece_begin(context, linear->weight.piece + t));
+        ZERO_TRY(forward_tile(context, linear, t, x, y, &tiles));
+        ZERO_TRY(zero_piece_end(context, linear->weight.piece + t));
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x, void *y, void *scratch)
+{
+    zr_queue *queue = context->queue;
+    if (is_tiled(linear))
+        return forward_tiles(context, linear, x, y, scratch);
+    zr_product product = product_forward(linear, linear->out);
+    const void *weight = zero_parameter(context, 0, linear->weight.tensor);
+    const void *bias = zero_parameter(context, 0, linear->bias);
     return queue->backend->product->run(queue, &product, x, weight, bias, y, context->error);
 }
 
-static zero_status backward_parameters(zero_context *context, const zr_linear *linear, const void *x, const void *dy,
-                                       void *scratch)
+static void backward_bias(zero_context *context, const zr_linear *linear, const void *dy, void *scratch)
+{
+    int add = 0;
+    float *d_bias = zero_gradient(context, 0, linear->bias, &add);
+    context->queue->backend->elements->column_sum(context->queue, linear->dtype, linear->rows, linear->out, dy, d_bias, add, scratch);
+}
+
+static zero_status backward_weight(zero_context *context, const zr_linear *linear, int piece, int tensor, int64_t columns, const void *x, const void *dy)
 {
     zr_queue *queue = context->queue;
-    zr_product product = product_weight(linear);
-    int add_weight = 0, add_bias = 0;
-    float *d_weight = zero_gradient(context, linear->piece, linear->weight, &add_weight);
-    float *d_bias = zero_gradient(context, linear->piece, linear->bias, &add_bias);
-    product.add = add_weight;
-    queue->backend->elements->column_sum(queue, linear->dtype, linear->rows, linear->out, dy, d_bias, add_bias, scratch);
+    zr_product product = product_weight(linear, columns);
+    int add = 0;
+    float *d_weight = zero_gradient(context, piece, tensor, &add);
+    product.add = add;
     return queue->backend->product->run(queue, &product, x, dy, NULL, d_weight, context->error);
+}
+
+static zero_status backward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x, const void *dy, const tile_scratch *scratch)
+{
+    zr_queue *queue = context->queue;
+    int piece = linear->weight.piece + tile;
+    int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
+    const zr_product input = product_tile_input(linear, columns, tile + 1 < linear->weight.tiles);
+    queue->backend->elements->copy_rows(queue, linear->rows, columns * size, column_of(linear, dy, tile), linear->out * size, scratch->columns, columns * size);
+    ZERO_TRY(backward_weight(context, linear, piece, 0, columns, x, scratch->columns));
+    return queue->backend->product->run(queue, &input, scratch->columns, zero_parameter(context, piece, 0), NULL, scratch->dx, context->error);
+}
+
+static zero_status backward_tiles(zero_context *context, const zr_linear *linear, const void *x, const void *dy, void *dx, void *scratch)
+{
+    const zr_element_ops *elements = context->queue->backend->elements;
+    tile_scratch tiles;
+    lay_out(linear, scratch, &tiles);
+    for (int t = linear->weight.tiles - 1; t >= 0; t--) {
+        ZERO_TRY(zero_piece_begin(context, linear->weight.piece + t));
+        ZERO_TRY(backward_tile(context, linear, t, x, dy, &tiles));
+        ZERO_TRY(zero_piece_end(context, linear->weight.piece + t));
+    }
+    elements->convert(context->queue, ZERO_F32, linear->dtype, linear->rows * linear->in, tiles.dx, dx);
+    if (linear->gelu)
+        elements->gelu_backward(context->queue, linear->dtype, linear->rows * linear->in, x, dx);
+    return ZERO_OK;
 }
 
 zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const void *x, const void *dy, void *dx,
                                void *scratch)
 {
     zr_queue *queue = context->queue;
+    backward_bias(context, linear, dy, scratch);
+    if (is_tiled(linear))
+        return backward_tiles(context, linear, x, dy, dx, scratch);
+    ZERO_TRY(backward_weight(context, linear, 0, linear->weight.tensor, linear->out, x, dy));
     zr_product product = product_input(linear);
-    ZERO_TRY(backward_parameters(context, linear, x, dy, scratch));
-    const void *weight = zero_parameter(context, linear->piece, linear->weight);
+    const void *weight = zero_parameter(context, 0, linear->weight.tensor);
     return queue->backend->product->run(queue, &product, dy, weight, linear->gelu ? x : NULL, dx, context->error);
-}
-
-size_t zr_linear_scratch(const zr_linear *linear, int threads)
-{
-    return zr_scratch_column_sum(threads, linear->rows, linear->out);
 }
 
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls)
@@ -88,9 +197,25 @@ void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int ca
                                                                    .calls = calls};
 }
 
+static void append_tile_products(const zr_linear *linear, int64_t columns, int calls, bool training, zero_unit_sizes *sizes)
+{
+    const zr_product forward = product_forward(linear, columns), weight = product_weight(linear, columns), input = product_tile_input(linear, columns, true);
+    zr_product_append(sizes, &forward, calls);
+    if (training) {
+        zr_product_append(sizes, &weight, calls);
+        zr_product_append(sizes, &input, calls);
+    }
+}
+
 void zr_linear_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes)
 {
-    const zr_product forward = product_forward(linear), weight = product_weight(linear), input = product_input(linear);
+    int last = linear->weight.tiles - 1;
+    if (is_tiled(linear)) {
+        append_tile_products(linear, linear->weight.step, last, training, sizes);
+        append_tile_products(linear, tile_columns(linear, last), 1, training, sizes);
+        return;
+    }
+    const zr_product forward = product_forward(linear, linear->out), weight = product_weight(linear, linear->out), input = product_input(linear);
     zr_product_append(sizes, &forward, 1);
     if (training) {
         zr_product_append(sizes, &weight, 1);

@@ -3,15 +3,18 @@
 #define ZR_LAYERS_LINEAR_H
 
 #include "layers/layout.h"
+#include "model/gpt2.h"
 
 typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out): Hugging Face's Conv1D
     zero_dtype dtype; // of all of these
     bool gelu;        // gelu(x) in x's place: x and dx are before gelu, whose output is never stored
     int64_t rows, in, out;
-    int piece, weight, bias; // tensors of the unit
+    int bias;               // tensor of the unit's piece 0
+    zr_weight_place weight; // tiled: by columns, pieces that come and go
 } zr_linear;
 
-zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x, void *y);
+// scratch: of zr_linear_scratch.
+zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x, void *y, void *scratch);
 // Gradients of weight and bias, then dx(rows, in) = dy W^T [* gelu'(x)]. dx may be x unless gelu.
 zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const void *x, const void *dy, void *dx,
                                void *scratch);

@@ -7,8 +7,8 @@ zero_status zr_mlp_forward(zr_block *block)
 {
     zr_queue *queue = block->context->queue;
     const zr_block_work *work = &block->work;
-    ZERO_TRY(zr_linear_forward(block->context, &block->fc, work->normed, block->saved.fc));
-    ZERO_TRY(zr_linear_forward(block->context, &block->mlp_proj, block->saved.fc, work->narrow));
+    ZERO_TRY(zr_linear_forward(block->context, &block->fc, work->normed, block->saved.fc, work->scratch));
+    ZERO_TRY(zr_linear_forward(block->context, &block->mlp_proj, block->saved.fc, work->narrow, work->scratch));
     if (block->dropout > 0)
         queue->backend->elements->dropout(queue, block->dtype, block->dtype, block->rows * block->width, block->dropout,
                                           block->mlp_key, work->narrow, work->narrow);

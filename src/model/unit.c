@@ -71,6 +71,10 @@ static zero_status tensor_check(const zero_unit *unit, const zero_tensor_desc *t
     if (tensor->init < ZERO_INIT_CONSTANT || tensor->init > ZERO_INIT_UNIFORM || !isfinite(tensor->init_value))
         return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" has no usable initialisation (kind %d, value %g)",
                        tensor->name, (int)tensor->init, (double)tensor->init_value);
+    const zero_tile *tile = &tensor->tile;
+    if (tile->whole && (tensor->dims != 2 || tile->axis < 0 || tile->axis > 1 || tile->first < 0 || tile->size > INT64_MAX / 8 || tile->first > tile->size - tensor->shape[tile->axis]))
+        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is no part of \"%s\": %lld from %lld on of %lld along dimension %d", tensor->name, tile->whole,
+                       (long long)tensor->shape[ZR_MIN(ZR_MAX(tile->axis, 0), 1)], (long long)tile->first, (long long)tile->size, tile->axis);
     if (tensor->tp_axis < -1 || tensor->tp_axis >= tensor->dims)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "tensor \"%s\" is split on axis %d, but has %d dimensions (-1: not split)", tensor->name,
@@ -109,8 +113,25 @@ static zero_status piece_check(const zero_unit *unit, int index, zero_error *err
                        (int)piece->kind);
     if (piece->tensor_count < 1 || !piece->tensors)
         return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" has no tensors", index, unit->name);
+    if (piece->streamed && (piece->kind != ZERO_TRAINABLE || piece->tensor_count != 1))
+        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" is streamed: such a piece is one trainable tensor", index, unit->name);
     for (int t = 0; t < piece->tensor_count; t++)
         ZERO_TRY(tensor_check(unit, &piece->tensors[t], error));
+    return ZERO_OK;
+}
+
+// Pieces that are there during a whole call are few; their numbers are bits of zero_unit_sizes.backward_reads.
+static zero_status resident_check(const zero_model *model, const zero_unit *unit, int index, zero_error *error)
+{
+    int resident = 0;
+    for (int i = 0; i < unit->piece_count + unit->borrowed_count; i++) {
+        bool streamed = zr_piece_is_streamed(model, zr_unit_piece(model, index, i));
+        resident += !streamed;
+        if (!streamed && i >= 32)
+            return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\": piece %d is not streamed: such pieces are among the first 32", unit->name, i);
+    }
+    if (resident > ZERO_MAX_PIECES)
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" owns and borrows %d pieces that are not streamed: at most %d together", unit->name, resident, ZERO_MAX_PIECES);
     return ZERO_OK;
 }
 
@@ -125,14 +146,15 @@ static zero_status unit_check(const zero_model *model, int index, zero_error *er
         return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" offers forward_backward, which only the last unit may",
                        unit->name);
     if (unit->piece_count < 0 || unit->borrowed_count < 0
-        || (int64_t)unit->piece_count + unit->borrowed_count > ZERO_MAX_PIECES)
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" owns %d and borrows %d pieces: at most %d together",
-                       unit->name, unit->piece_count, unit->borrowed_count, ZERO_MAX_PIECES);
+        || (int64_t)unit->piece_count + unit->borrowed_count > ZERO_MAX_PIECES + ZERO_MAX_STREAMED)
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" owns %d and borrows %d pieces: at most %d together, and %d streamed ones",
+                       unit->name, unit->piece_count, unit->borrowed_count, ZERO_MAX_PIECES, ZERO_MAX_STREAMED);
     if ((unit->piece_count && !unit->pieces) || (unit->borrowed_count && !unit->borrowed))
         return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" announces pieces and does not describe them", unit->name);
     for (int p = 0; p < unit->piece_count; p++)
         ZERO_TRY(piece_check(unit, p, error));
-    return borrowed_check(model, index, error);
+    ZERO_TRY(borrowed_check(model, index, error));
+    return resident_check(model, unit, index, error);
 }
 
 static int name_compare(const void *a, const void *b)
@@ -187,9 +209,13 @@ zero_status zr_model_check(const zero_model *model, zero_error *error)
     return names_check(model, error);
 }
 
-void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start, int64_t count, float *out)
+bool zr_piece_is_streamed(const zero_model *model, zero_piece_ref ref)
 {
-    uint64_t key = zr_hash_bytes(tensor->name, strlen(tensor->name), seed);
+    return zr_piece_desc(model, ref)->streamed;
+}
+
+static void initialise(const zero_tensor_desc *tensor, uint64_t key, int64_t start, int64_t count, float *out)
+{
     switch (tensor->init) {
     case ZERO_INIT_NORMAL:
         zr_random_normal(key, start, count, tensor->init_value, out);
@@ -204,6 +230,28 @@ void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t
     }
 }
 
+int64_t zr_tile_run(const zero_tensor_desc *tensor, int64_t start, int64_t count, int64_t *whole_start)
+{
+    const zero_tile *tile = &tensor->tile;
+    int64_t columns = tensor->shape[tensor->dims - 1];
+    if (!tile->whole || tile->axis == 0) {
+        *whole_start = start + (tile->whole ? tile->first * (zr_tensor_desc_elements(tensor) / tensor->shape[0]) : 0);
+        return count;
+    }
+    *whole_start = start / columns * tile->size + tile->first + start % columns;
+    return ZR_MIN(count, columns - start % columns);
+}
+
+void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start, int64_t count, float *out)
+{
+    const char *name = tensor->tile.whole ? tensor->tile.whole : tensor->name;
+    uint64_t key = zr_hash_bytes(name, strlen(name), seed);
+    for (int64_t done = 0, run, at; done < count; done += run) {
+        run = zr_tile_run(tensor, start + done, count - done, &at);
+        initialise(tensor, key, at, run, out + done);
+    }
+}
+
 uint64_t zr_context_key(const zero_context *context, uint32_t site)
 {
     const uint64_t words[] = {context->step, context->micro_batch, (uint64_t)context->unit_index, site};
@@ -214,6 +262,16 @@ uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t elemen
 {
     zr_philox bits = zr_philox4x32(zr_context_key(context, site), 0, element);
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
+}
+
+zero_status zero_piece_begin(zero_context *context, int piece)
+{
+    return context->accessor->begin(context->accessor, context, piece);
+}
+
+zero_status zero_piece_end(zero_context *context, int piece)
+{
+    return context->accessor->end(context->accessor, context, piece);
 }
 
 const void *zero_parameter(const zero_context *context, int piece, int tensor)

@@ -7,6 +7,8 @@
 
 struct zr_accessor {
     const void *(*parameter)(const struct zr_accessor *self, const zero_context *context, int piece, int tensor);
+    zero_status (*begin)(const struct zr_accessor *self, zero_context *context, int piece);
+    zero_status (*end)(const struct zr_accessor *self, zero_context *context, int piece);
 };
 
 struct zr_sink {
@@ -23,6 +25,10 @@ int64_t zr_model_parameters(const zero_model *model); // trainable and frozen el
 // empty shapes, `backward` missing, ...
 zero_status zr_model_check(const zero_model *model, zero_error *error);
 
+// Elements [start, start+count) of a tensor that may be a tile: as many of them as follow each other in the whole one too, and where
+// they begin in it.
+int64_t zr_tile_run(const zero_tensor_desc *tensor, int64_t start, int64_t count, int64_t *whole_start);
+bool zr_piece_is_streamed(const zero_model *model, zero_piece_ref ref);
 // Initial values of elements [start, start+count) of a tensor: a function of seed, name and element alone.
 void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start, int64_t count, float *out);
 

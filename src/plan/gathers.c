@@ -1,7 +1,7 @@
 // Where stage 3 gathers (ranks that do not map one copy, or parameters that lie on host or NVMe): where in the gather window each visit's
 // pieces come to lie, which stay there, and how own shards travel from NVMe to the host before (ZeRO-Infinity section 6.2).
 //
-//   gather window   [ kept pieces | buffer 0: visits 0, 2, 4, ... | buffer 1: visits 1, 3, ... ]
+//   gather window   [ kept pieces | places that visits take before they are gathered and give back when they end ]
 //
 // While visit i computes, i+1 is gathered, and the parameters of the visits after it are on their way from NVMe:
 //
@@ -9,13 +9,11 @@
 #include "plan/internal.h"
 #include "plan/region.h"
 
-static bool read_before(const zr_plan *plan, int v, int piece)
+static void note_first_reads(zr_plan *plan)
 {
-    for (int before = 0; before < v; before++)
-        for (int i = 0; i < plan->visits[before].piece_count; i++)
-            if (plan->visits[before].pieces[i] == piece)
-                return true;
-    return false;
+    for (int v = plan->visit_count - 1; v >= 0; v--)
+        for (int i = 0; i < plan->visits[v].piece_count; i++)
+            plan->pieces[plan->visits[v].pieces[i]].first_read = v;
 }
 
 // Elements that stay gathered.
@@ -43,29 +41,61 @@ static int64_t elems_of(const zr_plan *plan, int v)
     return elems;
 }
 
-// Gathered one visit ahead, unless that is more than may be under way or gathered; so the two buffers alternate.
-static void place_gathers(zr_plan *plan, int64_t kept)
+static int64_t gathered_bytes(const zr_plan *plan, int v)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < plan->visits[v].piece_count; i++) {
+        const zr_piece *piece = &plan->pieces[plan->visits[v].pieces[i]];
+        bytes += piece->kept_first < 0 ? plan->ranks * zr_piece_shard_bytes(piece) : 0;
+    }
+    return bytes;
+}
+
+static void take_place(zr_plan *plan, zr_region *window, int v)
+{
+    zr_visit *visit = &plan->visits[v];
+    int64_t at = gathered_bytes(plan, v) ? plan->gather_bytes + zr_region_take(window, v, gathered_bytes(plan, v)) : 0;
+    for (int i = 0; i < visit->piece_count; i++) {
+        const zr_piece *piece = &plan->pieces[visit->pieces[i]];
+        visit->gathers[i] = piece->kept_first < 0 || piece->first_read == v;
+        visit->gather_first[i] = piece->kept_first < 0 ? at : piece->kept_first;
+        at += piece->kept_first < 0 ? plan->ranks * zr_piece_shard_bytes(piece) : 0;
+    }
+}
+
+static void give_place_back(const zr_plan *plan, zr_region *window, int v)
+{
+    if (gathered_bytes(plan, v))
+        zr_region_give_back(window, v);
+}
+
+// Gathered one visit ahead, unless that is more than may be under way or gathered. A unit's own visit lasts as long as its run.
+static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
 {
     const zr_settings *settings = &plan->settings;
-    int64_t buffer[2] = {0}, live = settings->tiering.live > 0 ? settings->tiering.live : INT64_MAX;
-    for (int v = 0; v < plan->visit_count; v++) {
-        zr_visit *visit = &plan->visits[v];
-        int64_t elems = elems_of(plan, v), bytes = 0;
-        visit->ahead = v > 0 && elems <= settings->prefetch_bucket && kept + elems + elems_of(plan, v - 1) <= live;
-        for (int i = 0; i < visit->piece_count; i++) {
-            const zr_piece *piece = &plan->pieces[visit->pieces[i]];
-            visit->gathers[i] = piece->kept_first < 0 || !read_before(plan, v, visit->pieces[i]);
-            visit->gather_first[i] = piece->kept_first < 0 ? bytes : piece->kept_first;
-            bytes += piece->kept_first < 0 ? plan->ranks * zr_piece_shard_bytes(piece) : 0;
+    int64_t live = settings->tiering.live > 0 ? settings->tiering.live : INT64_MAX;
+    zr_region window;
+    ZERO_TRY(zr_region_begin(&window, 4, error)); // the unit's, the visit's, the next unit's or visit's
+    for (int v = 0, unit = 0; v < plan->visit_count; v++) {
+        zr_visit *visit = &plan->visits[v], *next = v + 1 < plan->visit_count ? &plan->visits[v + 1] : NULL;
+        unit = visit->stream < 0 ? v : unit;
+        if (!visit->ahead)
+            take_place(plan, &window, v);
+        if (next) {
+            int64_t now = elems_of(plan, v) + (unit != v ? elems_of(plan, unit) : 0);
+            next->ahead = elems_of(plan, v + 1) <= settings->prefetch_bucket && kept + now + elems_of(plan, v + 1) <= live;
+            if (next->ahead)
+                take_place(plan, &window, v + 1);
         }
-        buffer[v % 2] = ZR_MAX(buffer[v % 2], bytes);
+        if (visit->stream >= 0)
+            give_place_back(plan, &window, v);
+        if (visit->run_end == v)
+            give_place_back(plan, &window, unit);
     }
-    for (int v = 0; v < plan->visit_count; v++)
-        for (int i = 0; i < plan->visits[v].piece_count; i++)
-            if (plan->pieces[plan->visits[v].pieces[i]].kept_first < 0)
-                plan->visits[v].gather_first[i] += plan->gather_bytes + (v % 2 ? buffer[0] : 0);
-    plan->gather_bytes += buffer[0] + buffer[1];
+    plan->gather_bytes += window.bytes;
     plan->gather_share = (plan->gather_bytes + plan->machine_ranks - 1) / plan->machine_ranks;
+    zr_region_end(&window);
+    return ZERO_OK;
 }
 
 static bool travels(const zr_plan *plan, int v, int i)
@@ -88,13 +118,15 @@ static void give_back_staged(const zr_plan *plan, zr_region *staged, int v)
             zr_region_give_back(staged, v * ZERO_MAX_PIECES + i);
 }
 
+enum { LEAST_AHEAD = 1 << 20 }; // elements on their way, where the visits ahead are small: as many as keep the disk busy
+
 // The last visit whose parameters may be on their way while visit v is next to be gathered; v itself always may.
 static int last_fetched(const zr_plan *plan, int v)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     int64_t elems = 0, most = tiering->elems_ahead > 0 ? tiering->elems_ahead : INT64_MAX;
     int last = ZR_MIN(v, plan->visit_count - 1);
-    while (last + 1 < plan->visit_count && last < v + tiering->visits_ahead && elems + elems_of(plan, last + 1) <= most)
+    while (last + 1 < plan->visit_count && (last < v + tiering->visits_ahead || elems < LEAST_AHEAD) && elems + elems_of(plan, last + 1) <= most)
         elems += elems_of(plan, ++last);
     return last;
 }
@@ -122,6 +154,7 @@ zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error)
 {
     if (plan->settings.stage < 3 || plan->mapped)
         return ZERO_OK;
-    place_gathers(plan, keep_pieces(plan, keep_all));
+    note_first_reads(plan);
+    ZERO_TRY(place_gathers(plan, keep_pieces(plan, keep_all), error));
     return place_fetches(plan, error);
 }

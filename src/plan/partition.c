@@ -73,7 +73,9 @@ static void place_piece(zr_plan *plan, zr_piece *piece)
     piece->full_first = plan->full_bytes;
     piece->parameter_tier = parameter_tier(plan, piece);
     piece->shard_first = plan->shard_bytes[piece->parameter_tier];
-    piece->kept_first = piece->open_first = piece->grad_first = piece->whole_first = piece->accumulator_first = piece->state_first = -1;
+    piece->streamed = zr_piece_is_streamed(plan->model, piece->ref);
+    piece->sealed_at = -1;
+    piece->parked_first = piece->kept_first = piece->open_first = piece->grad_first = piece->whole_first = piece->accumulator_first = piece->state_first = -1;
     piece->first_backward = piece->last_backward = piece->reduced_after = piece->fetched_with = -1;
     plan->elems += piece->padded;
     plan->full_bytes += ranks * zr_piece_shard_bytes(piece);
@@ -107,13 +109,17 @@ zero_status zr_plan_pieces(zr_plan *plan, zero_error *error)
     return ZERO_OK;
 }
 
-static void list_unit_pieces(zr_plan *plan, int u)
+static zero_status list_unit_pieces(zr_plan *plan, int u, zero_error *error)
 {
     const zero_unit *unit = &plan->model->units[u];
     zr_unit_plan *out = &plan->units[u];
     out->piece_count = unit->piece_count + unit->borrowed_count;
+    out->pieces = zr_alloc(sizeof *out->pieces * (size_t)ZR_MAX(out->piece_count, 1), error);
+    if (!out->pieces)
+        return ZERO_ERR_MEMORY;
     for (int i = 0; i < out->piece_count; i++)
         out->pieces[i] = piece_number(plan, zr_unit_piece(plan->model, u, i));
+    return ZERO_OK;
 }
 
 // A buffer is written by its owner alone; a trainable piece collects from every unit that lists it.
@@ -200,7 +206,7 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
             return zr_fail(error, status, "planning unit \"%s\" for micro-batch %lld x %lld: the unit refuses this shape", unit->name,
                            (long long)plan->shape.batch, (long long)plan->shape.seq);
         ZERO_TRY(check_sizes(unit, &out->sizes, &total, error));
-        list_unit_pieces(plan, u);
+        ZERO_TRY(list_unit_pieces(plan, u, error));
         note_contributions(plan, u);
         out->fused = u == model->unit_count - 1 && unit->ops->forward_backward && !plan->settings.inference;
         plan->workspace_bytes = ZR_MAX(plan->workspace_bytes, (int64_t)out->sizes.workspace_bytes);

@@ -111,8 +111,11 @@ void zr_plan_destroy(zr_plan *plan)
         return;
     for (int p = 0; p < plan->piece_count; p++)
         zr_free(plan->pieces[p].tensors);
+    for (int u = 0; u < plan->unit_count && plan->units; u++)
+        zr_free(plan->units[u].pieces);
     zr_free(plan->pieces);
     zr_free(plan->units);
+    zr_free(plan->sealed);
     zr_free(plan->visits);
     zr_free(plan->slices);
     zr_free(plan->groups);

@@ -56,15 +56,19 @@ typedef struct zr_piece {
     int64_t accumulator_first; // in the accumulator vector of its tier (shards), bytes; nvme: in the host buffers where it collects; -1: none
     int64_t state_first;     // in each optimizer state vector of its tier, and its gradient on NVMe, elements; -1: none
     int slice_first, slice_count; // the own shard's, in plan->slices
+    int first_read;          // visit of a micro-batch that reads it first (unmapped stage 3)
+    bool streamed;           // comes and goes inside its units' runs
     int first_backward;      // unit whose backward contributes first (the largest index), -1: none
-    int last_backward;       // ... last: sealed after it
-    int fetched_with;        // gradient on NVMe, later micro-batches: unit at whose backward the sum so far is fetched; -1: none is
-    int reduced_after;       // unit after whose backward the reduction is waited for; 0 also means: at the end
+    int last_backward;       // ... last
+    int sealed_at;           // visit at whose end all contributions are in, -1: none are
+    int fetched_with;        // gradient on NVMe, later micro-batches: visit at whose begin the sum so far is fetched; -1: none is
+    int reduced_after;       // visit at whose end the reduction is waited for
+    int64_t parked_first;    // streamed, with contributions of several units: where they lie between them, bytes; -1: nowhere
 } zr_piece;
 
 typedef struct zr_unit_plan {
     int piece_count;
-    int pieces[ZERO_MAX_PIECES]; // global piece numbers: owned, then borrowed
+    int *pieces;             // (piece_count) global piece numbers: owned, then borrowed
     zero_unit_sizes sizes;
     bool fused;              // last unit with forward_backward
     int segment;             // of those that are computed again
@@ -93,6 +97,9 @@ struct zr_plan {
     int64_t accumulator_bytes[ZERO_TIER_COUNT]; // all 0: the gradient is reduced in place
     int64_t state_elems[ZERO_TIER_COUNT]; // of one optimizer state vector, and of the master weights
     int64_t staged_parameter_bytes, staged_gradient_bytes; // host buffers between NVMe and device
+    int64_t parked_bytes;   // of whole pieces' contributions between units
+    int *sealed;            // (sealed_count) pieces in the order in which they are sealed
+    int sealed_count;
     int slice_count, group_count;
     zr_slice *slices;       // (slice_count)
     zr_group *groups;       // (group_count) in the order of the update
@@ -101,7 +108,7 @@ struct zr_plan {
     int visit_count, forward_visits;
     int first_fetches;      // parameters of visits up to this one begin to travel from NVMe before the first is gathered
     zr_visit *visits;       // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
-    int64_t gather_bytes;    // unmapped stage 3: pieces that are kept, then two buffers: visit i is gathered into i%2, one visit ahead
+    int64_t gather_bytes;    // unmapped stage 3: pieces that are kept, then places that visits take in turn
     int64_t gather_share;    // of that, that counts as this rank's: by the smallest machine, a rank of a larger one holds less
     int64_t activation_bytes; // saved, boundaries, two boundary gradients
     int segment_count;       // 0: nothing is computed again

@@ -27,17 +27,21 @@ static void take_whole(zr_plan *plan)
     }
 }
 
-typedef struct backward { // as its units run, last first
+typedef struct backward { // as its visits follow each other
     zr_plan *plan;
     zr_region open, window, staged;
-    int *sealed;     // (sealed_count) pieces in the order in which they are sealed
-    int sealed_count, reduced;
+    int reduced; // of plan->sealed
     int64_t waiting; // elements of those not yet reduced
 } backward;
 
+static bool is_parked(const zr_piece *piece)
+{
+    return piece->streamed && piece->last_backward < piece->first_backward;
+}
+
 static bool collects_apart(const zr_piece *piece)
 {
-    return piece->gradient_dtype != ZERO_F32;
+    return piece->gradient_dtype != ZERO_F32 || is_parked(piece);
 }
 
 static bool accumulates_on_nvme(const zr_piece *piece)
@@ -68,7 +72,7 @@ static void open_piece(backward *b, int number)
         take_slot(b, number);
 }
 
-static void seal_piece(backward *b, int number)
+static void seal_piece(backward *b, int number, int visit)
 {
     zr_piece *piece = &b->plan->pieces[number];
     if (collects_apart(piece)) {
@@ -77,52 +81,118 @@ static void seal_piece(backward *b, int number)
     }
     if (accumulates_on_nvme(piece) && piece->fetched_with < 0)
         take_staged(b, number);
-    b->sealed[b->sealed_count++] = number;
+    piece->sealed_at = visit;
+    b->plan->sealed[b->plan->sealed_count++] = number;
     b->waiting += piece->padded;
 }
 
-// Oldest first: those before `due`, and as many more as the ceiling asks for; all of them after the last unit.
-static void reduce_oldest(backward *b, int unit, int due)
+// Oldest first: those before `due`, and as many more as the ceiling asks for; all of them after the last visit.
+static void reduce_oldest(backward *b, int visit, int due)
 {
-    while (b->reduced < b->sealed_count && (unit == 0 || b->reduced < due || b->waiting > b->plan->settings.reduce_bucket)) {
-        int number = b->sealed[b->reduced++];
-        b->plan->pieces[number].reduced_after = unit;
-        b->waiting -= b->plan->pieces[number].padded;
-        if (!zr_plan_whole_gradients(b->plan))
+    zr_plan *plan = b->plan;
+    bool last = visit == plan->visit_count - 1;
+    while (b->reduced < plan->sealed_count && (last || b->reduced < due || b->waiting > plan->settings.reduce_bucket)) {
+        int number = plan->sealed[b->reduced++];
+        plan->pieces[number].reduced_after = visit;
+        b->waiting -= plan->pieces[number].padded;
+        if (!zr_plan_whole_gradients(plan))
             zr_region_give_back(&b->window, number);
-        if (accumulates_on_nvme(&b->plan->pieces[number]))
+        if (accumulates_on_nvme(&plan->pieces[number]))
             zr_region_give_back(&b->staged, number);
     }
 }
 
-// The sum so far of a piece travels while the unit before the one that seals it computes.
-static void fetch_sums(backward *b, int unit)
+// Visit at whose end a piece will be sealed, where that is one of this run: streamed pieces at their own, the others with the run.
+static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int v)
+{
+    const zr_piece *piece = &plan->pieces[number];
+    if (piece->last_backward != visit->unit || !visit->backward)
+        return -1;
+    return visit->stream == number ? v : visit->stream < 0 && !piece->streamed ? visit->run_end : -1;
+}
+
+// The sum so far of a piece travels while the visit before the one that seals it computes.
+static void fetch_sums(backward *b, int v)
 {
     const zr_plan *plan = b->plan;
-    for (int p = 0; p < plan->piece_count && plan->settings.accumulation > 1; p++) {
-        zr_piece *piece = &plan->pieces[p];
-        if (!accumulates_on_nvme(piece) || piece->last_backward < 0 || unit != ZR_MIN(piece->last_backward + 1, plan->unit_count - 1))
-            continue;
-        piece->fetched_with = unit;
-        take_staged(b, p);
+    bool first = v == 0 || !plan->visits[v - 1].backward; // of backward: there was no visit to do it before
+    for (int ahead = first ? v : v + 1; ahead <= v + 1 && ahead < plan->visit_count && plan->settings.accumulation > 1; ahead++) {
+        const zr_visit *visit = &plan->visits[ahead];
+        const zr_unit_plan *unit = &plan->units[visit->unit];
+        for (int i = 0; i < unit->piece_count; i++) {
+            zr_piece *piece = &plan->pieces[unit->pieces[i]];
+            if (!accumulates_on_nvme(piece) || piece->fetched_with >= 0 || seals_at(plan, unit->pieces[i], visit, ahead) < 0)
+                continue;
+            piece->fetched_with = v;
+            take_staged(b, unit->pieces[i]);
+        }
     }
 }
 
-// In slots, and where sums go on to NVMe, a unit's gradients are reduced while the next unit computes: the least memory that keeps the
+// What was parked by a unit before travels while the visit before this one computes.
+static void take_returning(backward *b, int v)
+{
+    zr_plan *plan = b->plan;
+    zr_visit *visit = v < plan->visit_count ? &plan->visits[v] : NULL;
+    if (!visit || visit->stream < 0 || !visit->backward || visit->returns)
+        return;
+    const zr_piece *piece = &plan->pieces[visit->stream];
+    visit->returns = is_parked(piece) && piece->first_backward != visit->unit;
+    if (visit->returns)
+        visit->open_first = zr_region_take(&b->open, visit->stream, piece->padded * (int64_t)sizeof(float));
+}
+
+static void begin_visit(backward *b, int v)
+{
+    zr_plan *plan = b->plan;
+    zr_visit *visit = &plan->visits[v];
+    const zr_unit_plan *unit = &plan->units[visit->unit];
+    if (!visit->backward)
+        return;
+    fetch_sums(b, v);
+    for (int i = 0; i < unit->piece_count; i++) {
+        const zr_piece *piece = &plan->pieces[unit->pieces[i]];
+        bool here = visit->stream >= 0 ? visit->stream == unit->pieces[i] : !piece->streamed;
+        if (here && piece->first_backward == visit->unit)
+            open_piece(b, unit->pieces[i]);
+        if (here && visit->stream >= 0 && !visit->returns)
+            visit->open_first = piece->open_first;
+    }
+    take_returning(b, v); // unless the visit before has done it
+    take_returning(b, v + 1);
+}
+
+static void end_visit(backward *b, int v)
+{
+    zr_plan *plan = b->plan;
+    zr_visit *visit = &plan->visits[v];
+    const zr_unit_plan *unit = &plan->units[visit->unit];
+    if (visit->stream >= 0 && visit->backward) {
+        visit->parks = plan->pieces[visit->stream].last_backward != visit->unit;
+        if (visit->parks)
+            zr_region_give_back(&b->open, visit->stream);
+        else
+            seal_piece(b, visit->stream, v);
+    }
+    bool backward = plan->visits[v].backward;
+    for (int i = 0; i < unit->piece_count && backward && visit->run_end == v; i++) {
+        const zr_piece *piece = &plan->pieces[unit->pieces[i]];
+        if (!piece->streamed && piece->last_backward == visit->unit)
+            seal_piece(b, unit->pieces[i], v);
+    }
+}
+
+// In slots, and where sums go on to NVMe, a visit's gradients are reduced while the next visit computes: the least memory that keeps the
 // two overlapped. Whole gradients may wait longer, up to the configured bucket.
 static void run_backward(backward *b)
 {
     zr_plan *plan = b->plan;
-    for (int u = plan->unit_count - 1; u >= 0; u--) {
-        int before = b->sealed_count;
-        fetch_sums(b, u);
-        for (int p = 0; p < plan->piece_count; p++)
-            if (plan->pieces[p].first_backward == u)
-                open_piece(b, p);
-        for (int p = 0; p < plan->piece_count; p++)
-            if (plan->pieces[p].last_backward == u)
-                seal_piece(b, p);
-        reduce_oldest(b, u, zr_plan_whole_gradients(plan) && plan->settings.tiering.optimizer != ZERO_TIER_nvme ? 0 : before);
+    bool soon = !zr_plan_whole_gradients(plan) || plan->settings.tiering.optimizer == ZERO_TIER_nvme;
+    for (int v = 0; v < plan->visit_count; v++) {
+        int before = plan->sealed_count;
+        begin_visit(b, v);
+        end_visit(b, v);
+        reduce_oldest(b, v, soon ? before : 0);
     }
 }
 
@@ -137,6 +207,10 @@ static void place_accumulators(zr_plan *plan)
         int64_t size = (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
         if (piece->first_backward < 0)
             continue;
+        if (is_parked(piece)) {
+            piece->parked_first = plan->parked_bytes;
+            plan->parked_bytes += piece->padded * (int64_t)sizeof(float);
+        }
         if (own_vector && !accumulates_on_nvme(piece)) {
             zero_tier tier = piece->kind == ZERO_TRAINABLE ? piece->state_tier : ZERO_TIER_device;
             piece->accumulator_first = plan->accumulator_bytes[tier];
@@ -156,8 +230,8 @@ static void place_accumulators(zr_plan *plan)
 static zero_status begin_backward(backward *b, zr_plan *plan, zero_error *error)
 {
     b->plan = plan;
-    b->sealed = zr_alloc((size_t)plan->piece_count * sizeof *b->sealed, error);
-    if (!b->sealed)
+    plan->sealed = zr_alloc((size_t)plan->piece_count * sizeof *plan->sealed, error);
+    if (!plan->sealed)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(zr_region_begin(&b->open, plan->piece_count, error));
     ZERO_TRY(zr_region_begin(&b->window, plan->piece_count, error));
@@ -180,6 +254,5 @@ zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)
     zr_region_end(&b.staged);
     zr_region_end(&b.window);
     zr_region_end(&b.open);
-    zr_free(b.sealed);
     return status;
 }

@@ -2,19 +2,70 @@
 #include "base/message.h"
 #include "plan/internal.h"
 
-static void add_visit(zr_plan *plan, int u, bool recompute, bool backward)
+static zr_visit *add_visit(zr_plan *plan, int u, int stream)
+{
+    zr_visit *visit = &plan->visits[plan->visit_count++];
+    *visit = (zr_visit){.unit = u, .stream = stream, .fetches_visit = -1};
+    for (int i = 0; i < ZERO_MAX_PIECES; i++)
+        visit->staged_first[i] = -1;
+    return visit;
+}
+
+static void add_unit_visit(zr_plan *plan, int u, bool recompute, bool backward, bool reads_all)
 {
     const zr_unit_plan *unit = &plan->units[u];
-    zr_visit *visit = &plan->visits[plan->visit_count++];
-    *visit = (zr_visit){.unit = u, .recompute = recompute, .backward = backward, .fetches_visit = -1};
-    for (int i = 0; i < unit->piece_count; i++) {
-        visit->staged_first[i] = -1;
-        if (!backward || recompute || unit->sizes.backward_reads >> i & 1)
+    zr_visit *visit = add_visit(plan, u, -1);
+    visit->recompute = recompute;
+    visit->backward = backward;
+    for (int i = 0; i < unit->piece_count; i++)
+        if (!plan->pieces[unit->pieces[i]].streamed && (reads_all || unit->sizes.backward_reads >> i & 1))
             visit->pieces[visit->piece_count++] = unit->pieces[i];
+}
+
+// Ascending in forward, descending in backward.
+static void add_streams(zr_plan *plan, int u, bool backward)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    for (int i = 0; i < unit->piece_count; i++) {
+        int piece = unit->pieces[backward ? unit->piece_count - 1 - i : i];
+        if (!plan->pieces[piece].streamed)
+            continue;
+        zr_visit *visit = add_visit(plan, u, piece);
+        visit->backward = backward;
+        if (!backward || unit->sizes.backward_reads_streamed)
+            visit->pieces[visit->piece_count++] = piece;
     }
 }
 
-// What of a segment was computed long ago is computed again when its backward begins: its last unit in one visit with its backward.
+static void end_run(zr_plan *plan, int first)
+{
+    for (int v = first; v < plan->visit_count; v++)
+        plan->visits[v].run_end = plan->visit_count - 1;
+}
+
+static void add_run(zr_plan *plan, int u, bool recompute, bool backward)
+{
+    int first = plan->visit_count;
+    add_unit_visit(plan, u, recompute, backward, !backward || recompute);
+    if (!backward || recompute)
+        add_streams(plan, u, false);
+    if (backward)
+        add_streams(plan, u, true);
+    end_run(plan, first);
+}
+
+// The last unit's forward_backward: what an evaluation runs of it ends before backward's streams.
+static void add_fused_run(zr_plan *plan, int u)
+{
+    int first = plan->visit_count;
+    add_unit_visit(plan, u, false, true, true);
+    add_streams(plan, u, false);
+    plan->forward_visits = plan->visit_count;
+    add_streams(plan, u, true);
+    end_run(plan, first);
+}
+
+// What of a segment was computed long ago is computed again when its backward begins: its last unit in one run with its backward.
 static void add_backward(zr_plan *plan, int u)
 {
     const zr_unit_plan *unit = &plan->units[u];
@@ -23,18 +74,31 @@ static void add_backward(zr_plan *plan, int u)
     while (again && first > 0 && plan->units[first - 1].segment == unit->segment)
         first--;
     for (int before = first; before < u; before++)
-        add_visit(plan, before, true, false);
-    add_visit(plan, u, again, true);
+        add_run(plan, before, true, false);
+    add_run(plan, u, again, true);
+}
+
+static size_t most_visits(const zr_plan *plan)
+{
+    size_t most = 0;
+    for (int u = 0; u < plan->unit_count; u++)
+        most += 3 + 4 * (size_t)plan->units[u].piece_count;
+    return most;
 }
 
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
 {
-    plan->visits = zr_alloc(sizeof *plan->visits * (size_t)plan->unit_count * 3, error);
+    plan->visits = zr_alloc(sizeof *plan->visits * most_visits(plan), error);
     if (!plan->visits)
         return ZERO_ERR_MEMORY;
-    for (int u = 0; u < plan->unit_count; u++)
-        add_visit(plan, u, false, false);
-    plan->forward_visits = plan->visit_count;
+    for (int u = 0; u < plan->unit_count; u++) {
+        if (plan->units[u].fused)
+            add_fused_run(plan, u);
+        else
+            add_run(plan, u, false, false);
+    }
+    if (!plan->units[plan->unit_count - 1].fused)
+        plan->forward_visits = plan->visit_count;
     for (int u = plan->unit_count - 1; u >= 0 && !plan->settings.inference; u--)
         if (!plan->units[u].fused)
             add_backward(plan, u);
@@ -81,20 +145,18 @@ static void acquire(zr_traffic_plan *traffic, const zr_plan *plan, int v, int vi
         gather_visit(traffic, plan, v + 1);
 }
 
-static void seal(zr_traffic_plan *traffic, const zr_plan *plan, int unit)
+static void seal(zr_traffic_plan *traffic, const zr_plan *plan, int visit, int *next)
 {
-    for (int p = 0; p < plan->piece_count; p++)
-        if (plan->pieces[p].last_backward == unit)
-            message(traffic, plan, ZERO_COMM_reduce_scatter, p, plan->pieces[p].gradient_dtype, plan->ranks - 1);
+    for (; *next < plan->sealed_count && plan->pieces[plan->sealed[*next]].sealed_at == visit; (*next)++)
+        message(traffic, plan, ZERO_COMM_reduce_scatter, plan->sealed[*next], plan->pieces[plan->sealed[*next]].gradient_dtype, plan->ranks - 1);
 }
 
 static void micro_batch(zr_traffic_plan *traffic, const zr_plan *plan)
 {
+    int next = 0;
     for (int v = 0; v < plan->visit_count; v++) {
-        const zr_visit *visit = &plan->visits[v];
         acquire(traffic, plan, v, plan->visit_count);
-        if (visit->backward || plan->units[visit->unit].fused)
-            seal(traffic, plan, visit->unit);
+        seal(traffic, plan, v, &next);
     }
 }
 

@@ -157,6 +157,23 @@ static void add_gradient_moves(zr_plan *plan, const zr_piece *piece)
     moves->later_micro_batch.nvme_read += bytes;
 }
 
+// Contributions of a streamed piece that wait for another unit's: down and up again.
+static void add_parked_moves(zr_plan *plan)
+{
+    zr_moved *const passes[] = {&plan->moves.first_micro_batch, &plan->moves.later_micro_batch};
+    zero_tier tier = plan->settings.tiering.optimizer;
+    for (int v = 0; v < plan->visit_count && tier != ZERO_TIER_device; v++) {
+        const zr_visit *visit = &plan->visits[v];
+        int64_t bytes = visit->stream >= 0 ? plan->pieces[visit->stream].padded * WORD : 0;
+        for (int i = 0; i < ZR_COUNT(passes); i++) {
+            passes[i]->to_host += visit->parks ? bytes : 0;
+            passes[i]->to_device += visit->returns ? bytes : 0;
+            passes[i]->nvme_written += visit->parks && tier == ZERO_TIER_nvme ? bytes : 0;
+            passes[i]->nvme_read += visit->returns && tier == ZERO_TIER_nvme ? bytes : 0;
+        }
+    }
+}
+
 static void add_parameter_moves(zr_plan *plan)
 {
     zr_moves *moves = &plan->moves;
@@ -199,6 +216,7 @@ zero_status zr_plan_tiles(zr_plan *plan, zero_error *error)
             add_group_moves(plan, &plan->groups[g], &passes[i]);
     for (int p = 0; p < plan->piece_count; p++)
         add_gradient_moves(plan, &plan->pieces[p]);
+    add_parked_moves(plan);
     add_parameter_moves(plan);
     return ZERO_OK;
 }

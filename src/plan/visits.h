@@ -5,9 +5,18 @@
 #include "base/status.h"
 #include <zero/engine.h>
 
-typedef struct zr_visit { // one time that a unit's parameters are needed, in the order of a micro-batch
+// A unit runs: a visit that brings the pieces that stay during the call, then one for each streamed piece, which comes and goes:
+//
+//   forward            [unit][tile 0][tile 1]
+//   backward           [unit][tile 1][tile 0]
+//   both in one call   [unit][tile 0][tile 1][tile 1][tile 0]      (forward again, or forward_backward of the last unit)
+typedef struct zr_visit { // one time that parameters are needed, in the order of a micro-batch
     int unit;
-    bool recompute, backward; // neither: forward; both: forward again, then backward
+    int stream;   // piece that comes and goes; -1: the unit's own visit
+    int run_end;  // last visit of the run
+    bool recompute, backward; // of a unit's visit: neither: forward; both: forward, then backward. Of a streamed piece: backward or not
+    int64_t open_first; // backward of a streamed piece whose contributions collect apart: where, in the open arena, bytes
+    bool parks, returns; // what collects there goes to the parked vector after the visit; came from there before it
     bool ahead; // gathered while the visit before it computes, where anything is gathered
     int piece_count;
     int pieces[ZERO_MAX_PIECES]; // global numbers of those that are read

@@ -146,13 +146,16 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
     zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20};
     memset(out, 0, sizeof *out);
     zero_gpt2_defaults(&gpt2);
-    gpt2.vocab_size = HARNESS_VOCAB;
+    gpt2.vocab_size = c->vocabulary ? c->vocabulary : HARNESS_VOCAB;
     gpt2.n_positions = HARNESS_SEQ;
-    gpt2.n_embd = 16;
+    gpt2.n_embd = c->width ? c->width : 16;
     gpt2.n_head = 2;
     gpt2.n_layer = c->layers ? c->layers : 2;
     gpt2.resid_pdrop = gpt2.embd_pdrop = gpt2.attn_pdrop = c->dropout;
     must(zero_gpt2_create(&gpt2, &model, &error), &error, "model");
+    gpt2.tiles_embedding = c->tiles_embedding;
+    gpt2.tiles_attention = c->tiles_attention;
+    gpt2.tiles_mlp = c->tiles_mlp;
     if (c->ranks == 1)
         must(zero_comm_self(&comms[0], &error), &error, "self");
     else

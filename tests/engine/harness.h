@@ -7,11 +7,13 @@
 #include <zero/gpt2.h>
 
 #define HARNESS_STEPS 4
-#define HARNESS_MAX_ELEMS 32768
+#define HARNESS_MAX_ELEMS 1048576
 
 typedef struct harness_case {
     int stage, ranks, accumulation, batch;
     int layers;            // 0: 2
+    int tiles_embedding, tiles_attention, tiles_mlp; // 0: whole
+    int width, vocabulary; // 0: 16, HARNESS_VOCAB
     float dropout;
     const char *optimizer; // "AdamW", "LAMB", ...; NULL: AdamW
     const char *backend;   // NULL: ref

@@ -181,6 +181,26 @@ static void checkpoints(void **state)
     }
 }
 
+// Tiles come and go one by one, and a tiled run is the same run at every stage and tier.
+static void tiles(void **state)
+{
+    static harness_result memory;
+    harness_case c = {.stage = 0, .ranks = 2, .accumulation = 2, .batch = 2, .backend = "cpu", .width = 128, .vocabulary = 200, .precision = bf16, .tiles_embedding = 3, .tiles_attention = 2, .tiles_mlp = 4};
+    harness_run(&c, &memory);
+    for (c.stage = 1; c.stage <= 3; c.stage++) {
+        expect_same(&memory, c, &(placement){0, 0, NOTHING_STAYS});
+        each_placement_of_a_stage(c, NOTHING_STAYS);
+    }
+    c.stage = 3;
+    expect_same(&memory, c, &(placement){2, 2, "\"stage3_param_persistence_threshold\": 9000, \"sub_group_size\": 3000"});
+    c.overlap = true;
+    expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
+    c.precision = "\"bf16\": {\"enabled\": true}, \"activation_checkpointing\": {\"number_checkpoints\": 2}";
+    expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
+    c.precision = NULL;
+    each_placement_of_a_stage(c, NOTHING_STAYS);
+}
+
 static int refuse_setup(void *user)
 {
     return EPERM;
@@ -268,6 +288,7 @@ int main(void)
         cmocka_unit_test(every_optimizer),
         cmocka_unit_test(four_bytes_a_parameter_cross),
         cmocka_unit_test(checkpoints),
+        cmocka_unit_test(tiles),
         cmocka_unit_test(io_that_is_hindered),
         cmocka_unit_test(io_that_fails),
     };

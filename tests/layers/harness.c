@@ -37,6 +37,13 @@ static const void *parameter(const struct zr_accessor *self, const zero_context 
     return net->shape.dtype == ZERO_F32 ? (const void *)(net->parameters + first) : net->narrow + first;
 }
 
+// Everything is always there.
+static zero_status come_and_go(const struct zr_accessor *self, zero_context *context, int piece)
+{
+    assert_true(zr_piece_is_streamed(((const harness_accessor *)self)->net->model, zr_unit_piece(((const harness_accessor *)self)->net->model, context->unit_index, piece)));
+    return ZERO_OK;
+}
+
 static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor, int *add)
 {
     harness *net = ((const harness_sink *)self)->net;
@@ -140,7 +147,7 @@ static void batch_set(harness *net, int64_t vocab)
 void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend, zero_shape shape)
 {
     *net = (harness){.shape = shape, .loss_factor = 1};
-    net->accessor = (harness_accessor){.base.parameter = parameter, .net = net};
+    net->accessor = (harness_accessor){.base = {.parameter = parameter, .begin = come_and_go, .end = come_and_go}, .net = net};
     net->sink = (harness_sink){.base.gradient = gradient, .net = net};
     assert_int_equal(zr_gpt2_build(config, &zr_gpt2_unit_ops, &net->model, &net->error), ZERO_OK);
     assert_true(net->model->unit_count <= HARNESS_MAX_UNITS);

@@ -7,6 +7,7 @@
 #include "model/unit.h"
 
 #define HARNESS_MAX_UNITS 8
+#define HARNESS_MAX_PIECES 64 // of a unit, tiles among them
 
 typedef struct harness_buffer { // 64-byte aligned, guard bytes behind it
     void *data;
@@ -25,8 +26,8 @@ struct harness {
     int64_t parameter_count;
     float *parameters, *gradients;        // (parameter_count), tensors one after another, each 64-byte aligned
     uint16_t *narrow;                     // (parameter_count) what units read where shape.dtype has 16 bits: rounded by each forward
-    int64_t offset[HARNESS_MAX_UNITS][ZERO_MAX_PIECES][ZR_BLOCK_TENSORS];
-    bool written[HARNESS_MAX_UNITS][ZERO_MAX_PIECES][ZR_BLOCK_TENSORS]; // gradient has a contribution
+    int64_t offset[HARNESS_MAX_UNITS][HARNESS_MAX_PIECES][ZR_BLOCK_TENSORS];
+    bool written[HARNESS_MAX_UNITS][HARNESS_MAX_PIECES][ZR_BLOCK_TENSORS]; // gradient has a contribution
     int32_t *tokens, *targets;            // (batch, seq)
     zero_tensors batch;
     zero_unit_sizes sizes[HARNESS_MAX_UNITS];

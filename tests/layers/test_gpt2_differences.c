@@ -82,7 +82,7 @@ static void check_tensors(harness *net, const char *const *names, int count, dou
 static double linear_value(void *user)
 {
     layer_case *c = user;
-    assert_int_equal(zr_linear_forward(&c->context, &c->linear, c->x.at, c->y.at), ZERO_OK);
+    assert_int_equal(zr_linear_forward(&c->context, &c->linear, c->x.at, c->y.at, NULL), ZERO_OK);
     return weighted(c->y.at, c->weights.at, c->outputs);
 }
 
@@ -93,7 +93,7 @@ static void check_linear(const zr_backend *backend)
     harness net;
     create(&net, backend, 0);
     layer_case_set(&c, &net, ROWS * WIDTH, ROWS * INNER);
-    c.linear = (zr_linear){.rows = ROWS, .in = WIDTH, .out = INNER, .weight = ZR_FC_W, .bias = ZR_FC_B};
+    c.linear = (zr_linear){.rows = ROWS, .in = WIDTH, .out = INNER, .weight = {.tensor = ZR_FC_W, .tiles = 1, .step = INNER}, .bias = ZR_FC_B};
     assert_true(zr_linear_scratch(&c.linear, 2) <= net.workspace.bytes);
     assert_int_equal(zr_linear_backward(&c.context, &c.linear, c.x.at, c.d.at, c.dx.at, net.workspace.data), ZERO_OK);
     harness_check_gradient("linear: x", linear_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);

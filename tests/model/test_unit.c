@@ -68,7 +68,7 @@ static void break_forward(fixture *f) { f->ops[0].forward = NULL; }
 static void break_sizes(fixture *f) { f->ops[0].sizes = NULL; }
 static void break_ops(fixture *f) { f->units[0].ops = NULL; }
 static void break_both(fixture *f) { f->ops[0].forward_backward = no_both; }
-static void break_count(fixture *f) { f->units[1].borrowed_count = ZERO_MAX_PIECES; }
+static void break_count(fixture *f) { f->units[1].borrowed_count = ZERO_MAX_PIECES + ZERO_MAX_STREAMED; }
 static void break_pieces(fixture *f) { f->units[0].pieces = NULL; }
 static void break_piece_kind(fixture *f) { f->pieces[0].kind = (zero_class)7; }
 static void break_piece_empty(fixture *f) { f->pieces[0].tensor_count = 0; }
@@ -95,7 +95,7 @@ static void broken_models_are_refused(void **state)
         {break_sizes, "unit \"first\" lacks"},
         {break_ops, "unit \"first\" lacks"},
         {break_both, "unit \"first\" offers forward_backward"},
-        {break_count, "owns 1 and borrows 8 pieces: at most 8"},
+        {break_count, "owns 1 and borrows 1032 pieces: at most 8 together, and 1024 streamed ones"},
         {break_pieces, "announces pieces"},
         {break_piece_kind, "of no known class"},
         {break_piece_empty, "piece 0 of unit \"first\" has no tensors"},

@@ -47,18 +47,27 @@ static void check_shards(const zr_plan *plan)
     assert_int_equal(shards * plan->ranks, plan->full_bytes);
 }
 
-typedef struct held { int64_t first, end; bool now; } held; // bytes of one region, while unit u computes backward
+typedef struct held { int64_t first, end; bool now; } held; // bytes of one region, during visit v
 
-static held in_window(const zr_piece *piece, int u)
+// Begin of the first visit that contributes.
+static int opened_at(const zr_plan *plan, const zr_piece *piece)
 {
-    int from = piece->open_first >= 0 ? piece->last_backward : piece->first_backward;
-    int64_t bytes = piece->padded * (int64_t)zero_dtype_bytes(piece->gradient_dtype);
-    return (held){piece->grad_first, piece->grad_first + bytes, from >= u && piece->reduced_after <= u};
+    int v = 0;
+    while (!plan->visits[v].backward || plan->visits[v].unit != piece->first_backward)
+        v++;
+    return v;
 }
 
-static held in_open(const zr_piece *piece, int u)
+static held in_window(const zr_plan *plan, const zr_piece *piece, int v)
 {
-    bool now = piece->open_first >= 0 && piece->first_backward >= u && piece->last_backward <= u;
+    int from = piece->open_first >= 0 ? piece->sealed_at : opened_at(plan, piece);
+    int64_t bytes = piece->padded * (int64_t)zero_dtype_bytes(piece->gradient_dtype);
+    return (held){piece->grad_first, piece->grad_first + bytes, from <= v && piece->reduced_after >= v};
+}
+
+static held in_open(const zr_plan *plan, const zr_piece *piece, int v)
+{
+    bool now = piece->open_first >= 0 && opened_at(plan, piece) <= v && piece->sealed_at >= v;
     return (held){piece->open_first, piece->open_first + piece->padded * 4, now};
 }
 
@@ -70,18 +79,19 @@ static void check_apart(held a, held b)
 // Replays backward: no two live gradients overlap, each is reduced once and not before it is sealed, and the ceiling holds.
 static void check_windows(const zr_plan *plan)
 {
-    for (int u = plan->unit_count - 1; u >= 0; u--) {
+    for (int v = 0; v < plan->visit_count; v++) {
         int64_t waiting = 0;
         for (int p = 0; p < plan->piece_count; p++) {
             const zr_piece *a = &plan->pieces[p];
-            assert_true(a->reduced_after <= a->last_backward && a->reduced_after >= 0);
+            assert_true(a->reduced_after >= a->sealed_at && a->reduced_after < plan->visit_count);
+            assert_int_equal(plan->visits[a->sealed_at].unit, a->last_backward);
             assert_true((a->open_first >= 0) == (a->gradient_dtype != ZERO_F32));
-            assert_true(in_window(a, u).end <= plan->grad_bytes && (a->open_first < 0 || in_open(a, u).end <= plan->open_bytes));
-            if (a->last_backward >= u && a->reduced_after < u)
+            assert_true(in_window(plan, a, v).end <= plan->grad_bytes && (a->open_first < 0 || in_open(plan, a, v).end <= plan->open_bytes));
+            if (a->sealed_at <= v && a->reduced_after > v)
                 waiting += a->padded;
             for (int q = 0; q < p; q++) {
-                check_apart(in_window(a, u), in_window(&plan->pieces[q], u));
-                check_apart(in_open(a, u), in_open(&plan->pieces[q], u));
+                check_apart(in_window(plan, a, v), in_window(plan, &plan->pieces[q], v));
+                check_apart(in_open(plan, a, v), in_open(plan, &plan->pieces[q], v));
             }
         }
         assert_true(waiting <= plan->settings.reduce_bucket);

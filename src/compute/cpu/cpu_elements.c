@@ -237,7 +237,8 @@ static void embedding_rows(const void *job_, int64_t first, int64_t last, int wo
 {
     const embedding_job *job = job_;
     for (int64_t i = first; i < last; i++)
-        WITH_TYPE(S, job->stream, WITH_TYPE(T, job->dtype, embedding_row(T, S, job, i)));
+        if (job->ids[i] >= 0)
+            WITH_TYPE(S, job->stream, WITH_TYPE(T, job->dtype, embedding_row(T, S, job, i)));
 }
 
 static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows, int64_t seq,
@@ -266,7 +267,8 @@ INLINE void embedding_columns_as(zero_dtype type, const embedding_job *job, int6
 {
     int64_t width = job->width;
     for (int64_t i = 0; i < job->rows; i++) {
-        row_add_range(type, job->d_tokens + job->ids[i] * width, job->d, i * width, begin, end);
+        if (job->d_tokens && job->ids[i] >= 0)
+            row_add_range(type, job->d_tokens + job->ids[i] * width, job->d, i * width, begin, end);
         if (job->d_positions)
             row_add_range(type, job->d_positions + i % job->seq * width, job->d, i * width, begin, end);
     }
@@ -295,8 +297,8 @@ static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows,
                          .d_tokens = d_tokens,
                          .d_positions = d_positions};
     for (int64_t i = 0; i < rows; i++)
-        assert(ids[i] >= 0 && ids[i] < vocab);
-    if (!add_tokens)
+        assert(ids[i] < vocab);
+    if (d_tokens && !add_tokens)
         zero(queue, vocab * width * (int64_t)sizeof(float), d_tokens);
     if (d_positions && !add_positions)
         zero(queue, max_seq * width * (int64_t)sizeof(float), d_positions);
@@ -325,6 +327,25 @@ static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
     zr_cpu_for(queue, (bytes + PAGE - 1) / PAGE, 32, copy_range, &job);
 }
 
+typedef struct rows_job {
+    int64_t bytes, from_stride, to_stride;
+    const char *from;
+    char *to;
+} rows_job;
+
+static void copy_rows_range(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const rows_job *job = job_;
+    for (int64_t i = first; i < last; i++)
+        memcpy(job->to + i * job->to_stride, job->from + i * job->from_stride, (size_t)job->bytes);
+}
+
+static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from, int64_t from_stride, void *to, int64_t to_stride)
+{
+    rows_job job = {.bytes = bytes, .from_stride = from_stride, .to_stride = to_stride, .from = from, .to = to};
+    zr_cpu_for(queue, rows, 1 + 32 * PAGE / ZR_MAX(1, bytes), copy_rows_range, &job);
+}
+
 static void zero_range(const void *job_, int64_t first, int64_t last, int worker)
 {
     const byte_job *job = job_;
@@ -348,5 +369,6 @@ const zr_element_ops ZR_CPU_TABLE(zr_cpu_element_ops) = {
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .copy = copy,
+    .copy_rows = copy_rows,
     .zero = zero,
 };

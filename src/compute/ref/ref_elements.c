@@ -77,7 +77,7 @@ static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stre
                               int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out)
 {
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < width; j++) {
+        for (int64_t j = 0; j < width && ids[i] >= 0; j++) {
             double value = ref_get(dtype, tokens, ids[i] * width + j);
             if (positions)
                 value += ref_get(dtype, positions, i % seq * width + j);
@@ -90,15 +90,16 @@ static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows,
                                int64_t max_seq, float *d_positions, bool add_positions)
 {
     assert(!d_positions || seq <= max_seq);
-    if (!add_tokens)
+    if (d_tokens && !add_tokens)
         memset(d_tokens, 0, sizeof(float) * (size_t)(vocab * width));
     if (d_positions && !add_positions)
         memset(d_positions, 0, sizeof(float) * (size_t)(max_seq * width));
     for (int64_t i = 0; i < rows; i++) {
-        assert(ids[i] >= 0 && ids[i] < vocab);
+        assert(ids[i] < vocab);
         for (int64_t j = 0; j < width; j++) {
             float from = (float)ref_get(stream, d, i * width + j);
-            d_tokens[ids[i] * width + j] += from;
+            if (d_tokens && ids[i] >= 0)
+                d_tokens[ids[i] * width + j] += from;
             if (d_positions)
                 d_positions[i % seq * width + j] += from;
         }
@@ -109,6 +110,12 @@ static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
 {
     if (bytes > 0)
         memcpy(to, from, (size_t)bytes);
+}
+
+static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from, int64_t from_stride, void *to, int64_t to_stride)
+{
+    for (int64_t i = 0; i < rows; i++)
+        memcpy((char *)to + i * to_stride, (const char *)from + i * from_stride, (size_t)bytes);
 }
 
 static void zero(zr_queue *queue, int64_t bytes, void *to)
@@ -128,5 +135,6 @@ const zr_element_ops zr_ref_element_ops = {
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .copy = copy,
+    .copy_rows = copy_rows,
     .zero = zero,
 };
