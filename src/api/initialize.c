@@ -5,6 +5,7 @@
 #include "api/defaults.h"
 #include "api/machine.h"
 #include "api/observe.h"
+#include "api/tiling.h"
 #include "base/cpu.h"
 #include "model/unit.h"
 
@@ -170,6 +171,8 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     zr_plan *plan = NULL;
     *out = NULL;
     zero_status status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error);
+    if (status == ZERO_OK)
+        status = zr_tiling_check(config, options->model, error);
     if (status == ZERO_OK)
         status = make_plan(options, config, queue, &plan, error);
     if (status == ZERO_OK && options->comm->size > 1 && wants_overlap(config, options->comm, queue->threads))

@@ -4,6 +4,8 @@
 
 #include "api/agree.h"
 #include "api/initialize.h"
+#include "api/tiling.h"
+#include "layers/layers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +26,15 @@ static zero_status check_options(const zero_train_options *options, zero_error *
     return ZERO_OK;
 }
 
+static zero_status build_tiled(zr_train *train, zero_error *error)
+{
+    if (!zr_tiling_apply(train->config, &train->shape))
+        return ZERO_OK;
+    zr_gpt2_free(train->model);
+    train->model = NULL;
+    return zr_gpt2_build(&train->shape, &zr_gpt2_unit_ops, &train->model, error);
+}
+
 // Everything that a rank can find out, and refuse, by itself.
 static zero_status prepare(zr_train *train, zero_error *error)
 {
@@ -33,7 +44,8 @@ static zero_status prepare(zr_train *train, zero_error *error)
         ZERO_TRY(zr_outputs_check(options->out_dir, options->overwrite, error));
     ZERO_TRY(zr_train_read(train, error));
     zr_train_describe_model(train);
-    return zr_train_configure(train, error);
+    ZERO_TRY(zr_train_configure(train, error));
+    return build_tiled(train, error);
 }
 
 static zero_status make_engine(zr_train *train, zero_error *error)

@@ -42,6 +42,7 @@ typedef struct saving {
     zr_durable file; // rank 0
     int fd;          // the other ranks'
     int unsynced;    // chunks
+    int last;        // tensor that was written to
 } saving;
 
 static zero_status prepare(saving *save, const char *prefix, zero_error *error)
@@ -113,13 +114,16 @@ static zero_status open_everywhere(saving *save, zero_error *error)
 }
 
 // Where a tensor begins in the file; ranges are of the view's own tensors.
-static int64_t tensor_begin(const saving *save, const zero_tensor_desc *tensor)
+static int64_t tensor_begin(saving *save, const zero_tensor_desc *tensor)
 {
     const zr_weight_view *view = save->view;
     int i = 0;
+    if (view->tensors[save->last] == tensor) // ranges of a tensor follow each other
+        return save->layout.begin[save->last];
     while (i < view->tensor_count && view->tensors[i] != tensor)
         i++;
     assert(i < view->tensor_count);
+    save->last = i;
     return save->layout.begin[i];
 }
 

@@ -70,6 +70,13 @@ static zero_status fill_checkpoints(zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
+static void fill_tiles(zr_offload_config *offload)
+{
+    int64_t *tiles[] = {&offload->tiles_embedding, &offload->tiles_attention, &offload->tiles_mlp};
+    for (int i = 0; i < ZR_COUNT(tiles); i++)
+        *tiles[i] = *tiles[i] ? *tiles[i] : offload->tiles;
+}
+
 static bool uses_nvme(const zr_offload_config *offload)
 {
     return offload->parameters == ZERO_TIER_nvme || offload->optimizer == ZERO_TIER_nvme || offload->checkpoint_tier == ZERO_TIER_nvme;
@@ -88,6 +95,7 @@ zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger,
     if (offload->optimizer == ZERO_TIER_nvme)
         ZERO_TRY(fill_paths(config, "zero_optimization.offload_optimizer.nvme_path", &offload->optimizer_paths, error));
     ZERO_TRY(fill_checkpoints(config, error));
+    fill_tiles(offload);
     if (!uses_nvme(offload))
         warn_idle_io(config, logger);
     offload->block = ZR_MAX(ZR_MIN(offload->block, MOST_BLOCK) / SECTOR, 1) * SECTOR;

@@ -1,5 +1,4 @@
-// Tensors in and out of the engine, by name, and what it says about itself.
-#include "base/alloc.h"
+// What the engine says about itself.
 #include "base/dtype.h"
 #include "engine/internal.h"
 
@@ -53,105 +52,6 @@ zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_er
     return recorder ? zr_queue_record(engine->queue, recorder, &engine->recording, error) : ZERO_OK;
 }
 
-static zero_status find(const zero_engine *engine, const char *call, const char *name, const float *buffer, int64_t elements, int *piece,
-                        const zr_plan_tensor **tensor, zero_error *error)
-{
-    *piece = name && buffer ? zr_plan_find_tensor(engine->plan, name, tensor) : -1;
-    if (!name || !buffer)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call, name ? "buffer" : "name");
-    if (*piece < 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call, engine->plan->model->name, name);
-    if (elements != (*tensor)->count)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: tensor \"%s\" has %lld elements, the buffer %lld", call, name, (long long)(*tensor)->count, (long long)elements);
-    return ZERO_OK;
-}
-
-// The part of the tensor that rank r owns, as elements of the piece.
-static zr_span owned_part(const zr_piece *piece, const zr_plan_tensor *tensor, int rank)
-{
-    int64_t first = ZR_MAX(tensor->first, rank * piece->shard);
-    int64_t end = ZR_MIN(tensor->first + tensor->count, (rank + 1) * piece->shard);
-    return (zr_span){first, ZR_MAX(0, end - first)};
-}
-
-typedef struct copying { // between a buffer that holds a whole tensor in fp32 and the part of it that this rank owns
-    zr_span part;
-    int64_t tensor_first;
-    float *out;      // from the shard,
-    const float *in; // or into it
-} copying;
-
-static zero_status copy_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
-{
-    const copying *c = user;
-    int64_t first = ZR_MAX(portion.first, c->part.first), end = ZR_MIN(portion.first + portion.count, c->part.first + c->part.count);
-    char *at = (char *)data + (first - portion.first) * (int64_t)zero_dtype_bytes(dtype);
-    if (end <= first)
-        return ZERO_OK;
-    if (c->in)
-        zr_narrow(dtype, c->in + (first - c->tensor_first), end - first, at);
-    else
-        zr_widen(dtype, at, end - first, c->out + (first - c->tensor_first));
-    return ZERO_OK;
-}
-
-// Each owner sends its part to all; the own one is there already.
-static zero_status share_parts(zero_engine *engine, int number, const zr_plan_tensor *tensor, float *out, zero_error *error)
-{
-    for (int r = 0; r < engine->comm->size; r++) {
-        zr_span part = owned_part(&engine->plan->pieces[number], tensor, r);
-        if (part.count > 0)
-            ZERO_TRY(zr_comm_broadcast(engine->comm, out + (part.first - tensor->first), part.count * (int64_t)sizeof *out, r, error));
-    }
-    return ZERO_OK;
-}
-
-zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
-{
-    const zr_plan_tensor *tensor;
-    int piece;
-    ZERO_TRY(find(engine, "zero_read_parameter", name, out, elements, &piece, &tensor, error));
-    copying copying = {.part = owned_part(&engine->plan->pieces[piece], tensor, engine->comm->rank), .tensor_first = tensor->first, .out = out};
-    ZERO_TRY(zr_engine_visit_weights(engine, piece, false, copy_portion, &copying, error));
-    return share_parts(engine, piece, tensor, out, error);
-}
-
-static zero_status visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error)
-{
-    const zr_piece *p = &engine->plan->pieces[piece];
-    if (p->kind == ZERO_TRAINABLE && p->state_tier == ZERO_TIER_nvme)
-        return zr_tiles_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);
-    return visit(user, zr_own_shard(engine, piece), p->accumulator_dtype, (void *)zr_own_shard_gradient(engine, piece), error);
-}
-
-zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
-{
-    const zr_plan_tensor *tensor;
-    int piece;
-    ZERO_TRY(find(engine, "zero_read_gradient", name, out, elements, &piece, &tensor, error));
-    if (engine->plan->pieces[piece].grad_first < 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient", name);
-    copying copying = {.part = owned_part(&engine->plan->pieces[piece], tensor, engine->comm->rank), .tensor_first = tensor->first, .out = out};
-    ZERO_TRY(visit_gradient(engine, piece, copy_portion, &copying, error));
-    ZERO_TRY(share_parts(engine, piece, tensor, out, error));
-    float factor = engine->plan->pieces[piece].kind == ZERO_TRAINABLE ? (float)(1 / engine->gradient_scale) : 1;
-    for (int64_t i = 0; i < elements; i++)
-        out[i] *= factor;
-    return ZERO_OK;
-}
-
-zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error)
-{
-    const zr_plan_tensor *tensor;
-    int number;
-    ZERO_TRY(zr_engine_between_steps(engine, "zero_write_parameter", error));
-    ZERO_TRY(find(engine, "zero_write_parameter", name, in, elements, &number, &tensor, error));
-    copying copying = {.part = owned_part(&engine->plan->pieces[number], tensor, engine->comm->rank), .tensor_first = tensor->first, .in = in};
-    ZERO_TRY(zr_comm_barrier(engine->comm, error));
-    ZERO_TRY(zr_engine_visit_weights(engine, number, true, copy_portion, &copying, error));
-    return zr_engine_parameters_changed(engine, error);
-}
-
 typedef struct search { const zr_piece *piece; const char *data; zero_dtype dtype; int64_t first; int64_t found; } search;
 
 static void search_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
@@ -187,7 +87,7 @@ static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t 
         if (gradients && plan->pieces[p].kind != ZERO_TRAINABLE)
             continue;
         if (gradients)
-            ZERO_TRY(visit_gradient(engine, p, search_portion, &search, error));
+            ZERO_TRY(zr_engine_visit_gradient(engine, p, search_portion, &search, error));
         else
             ZERO_TRY(zr_engine_visit_weights(engine, p, false, search_portion, &search, error));
         *found = search.found >= 0 ? search.found : INT64_MAX;
@@ -200,7 +100,7 @@ static const char *tensor_name(const zr_plan *plan, int64_t number)
     for (int p = 0; p < plan->piece_count; p++)
         for (int t = 0; t < plan->pieces[p].tensor_count; t++)
             if (plan->pieces[p].tensors[t].number == number)
-                return plan->pieces[p].tensors[t].desc->name;
+                return plan->pieces[p].tensors[t].desc->tile.whole ? plan->pieces[p].tensors[t].desc->tile.whole : plan->pieces[p].tensors[t].desc->name;
     return NULL;
 }
 

@@ -29,6 +29,8 @@ const zr_config *zr_engine_config(const zero_engine *engine);
 typedef struct zr_span { int64_t first, count; } zr_span;
 typedef zero_status (*zr_weights_visit)(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error);
 zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error);
+// The same over the accumulated gradient of the last step, which is not changed.
+zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error);
 // ZERO_ERR_USAGE from zero_forward until zero_step: what a step under way needs must not change. Not collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
 // Collective: brings replicas and readers to what the shards hold now.

@@ -115,6 +115,8 @@ static zr_weight_place tiles_add(tiles *t, zero_piece_desc *pieces, int first_pi
         *tensor = *whole;
         tensor->name = t->names[t->filled];
         tensor->shape[axis] = ZR_MIN(step, size - i * step);
+        tensor->tp_axis = -1; // a tile is cut by elements, like any piece
+        tensor->tp_parts = 1;
         tensor->tile = (zero_tile){.whole = whole->name, .axis = axis, .first = i * step, .size = size};
         pieces[first_piece + t->filled] = (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = tensor, .streamed = 1};
     }

@@ -22,6 +22,16 @@ static int piece_number(const zr_plan *plan, zero_piece_ref ref)
     return number;
 }
 
+// Tiles follow each other, piece by piece.
+static int number_of(zr_plan *plan, const zero_tensor_desc *desc)
+{
+    const zr_piece *before = plan->piece_count > 1 ? &plan->pieces[plan->piece_count - 2] : NULL; // the last one is being laid
+    const zr_plan_tensor *last = before ? &before->tensors[before->tensor_count - 1] : NULL;
+    if (last && desc->tile.whole && last->desc->tile.whole && strcmp(last->desc->tile.whole, desc->tile.whole) == 0)
+        return last->number;
+    return plan->tensor_count++;
+}
+
 static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_desc *desc, zero_error *error)
 {
     piece->tensor_count = desc->tensor_count;
@@ -33,7 +43,7 @@ static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_
         tensor->desc = &desc->tensors[t];
         tensor->first = ZR_ROUND_UP(piece->elems, ZR_TENSOR_ALIGN);
         tensor->count = zr_tensor_desc_elements(tensor->desc);
-        tensor->number = plan->tensor_count++;
+        tensor->number = number_of(plan, tensor->desc);
         tensor->decays = desc->kind == ZERO_TRAINABLE && (plan->settings.decay_all || tensor->desc->dims >= 2);
         piece->elems = tensor->first + tensor->count;
         if (piece->elems > ZR_MOST_ELEMS - plan->elems)

@@ -121,16 +121,3 @@ void zr_plan_destroy(zr_plan *plan)
     zr_free(plan->groups);
     zr_free(plan);
 }
-
-int zr_plan_find_tensor(const zr_plan *plan, const char *name, const zr_plan_tensor **out)
-{
-    for (int p = 0; p < plan->piece_count; p++) {
-        for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
-            if (strcmp(plan->pieces[p].tensors[t].desc->name, name) == 0) {
-                *out = &plan->pieces[p].tensors[t];
-                return p;
-            }
-        }
-    }
-    return -1;
-}

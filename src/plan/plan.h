@@ -30,7 +30,7 @@ typedef struct zr_plan_tensor {
     const zero_tensor_desc *desc;
     int64_t first; // element in its piece
     int64_t count;
-    int number;    // over the whole model, in piece order
+    int number;    // over the whole model, in piece order; the tiles of a tensor have one
     bool decays;
 } zr_plan_tensor;
 
@@ -137,7 +137,4 @@ bool zr_plan_whole_gradients(const zr_plan *plan);
 // Whether the boundary that a unit writes is a checkpoint, or enters the last unit.
 bool zr_plan_ends_segment(const zr_plan *plan, int unit);
 int64_t zr_checkpoint_bytes(const zr_plan *plan, int segment); // that enters a segment and travels; 0: none does
-// Global number of the tensor's piece, and the tensor; -1 where no tensor has that name.
-int zr_plan_find_tensor(const zr_plan *plan, const char *name, const zr_plan_tensor **out);
-
 #endif

@@ -191,6 +191,8 @@ static void run_backward(backward *b)
     for (int v = 0; v < plan->visit_count; v++) {
         int before = plan->sealed_count;
         begin_visit(b, v);
+        if (plan->visits[v].stream < 0 && plan->visits[v].run_end > v)
+            continue; // it ends with its run
         end_visit(b, v);
         reduce_oldest(b, v, soon ? before : 0);
     }

@@ -199,6 +199,14 @@ static void tiles(void **state)
     expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
     c.precision = NULL;
     each_placement_of_a_stage(c, NOTHING_STAYS);
+    c.accumulation = 1;
+    c.layers = 3;
+    c.tiles_attention = c.tiles_mlp = 3;
+    harness_run(&c, &memory);
+    for (c.stage = 1; c.stage <= 2; c.stage++)
+        expect_same(&memory, c, &(placement){0, 0, NOTHING_STAYS});
+    c.stage = 3;
+    each_placement_of_a_stage(c, NOTHING_STAYS);
 }
 
 static int refuse_setup(void *user)

@@ -149,9 +149,9 @@ void harness_create(harness *net, const zero_gpt2_config *config, const zr_backe
     *net = (harness){.shape = shape, .loss_factor = 1};
     net->accessor = (harness_accessor){.base = {.parameter = parameter, .begin = come_and_go, .end = come_and_go}, .net = net};
     net->sink = (harness_sink){.base.gradient = gradient, .net = net};
-    assert_int_equal(zr_gpt2_build(config, &zr_gpt2_unit_ops, &net->model, &net->error), ZERO_OK);
+    if (zr_gpt2_build(config, &zr_gpt2_unit_ops, &net->model, &net->error) != ZERO_OK || zr_model_check(net->model, &net->error) != ZERO_OK)
+        fail_msg("%s", net->error.message);
     assert_true(net->model->unit_count <= HARNESS_MAX_UNITS);
-    assert_int_equal(zr_model_check(net->model, &net->error), ZERO_OK);
     assert_int_equal(zr_queue_open(backend->name, backend->path(), ZR_MAX(shape.threads, 1), &net->queue, &net->error), ZERO_OK);
     parameters_reserve(net);
     parameters_set(net);

@@ -1,0 +1,13 @@
+// Memory-centric tiling of our own models: from the configuration to the shape that a model is built by.
+#ifndef ZR_API_TILING_H
+#define ZR_API_TILING_H
+
+#include "config/config.h"
+#include "model/gpt2.h"
+
+// Whether the shape was whole, or had other tiles: then a model of it has to be built anew.
+bool zr_tiling_apply(const zr_config *config, zero_gpt2_config *shape);
+// ZERO_ERR_CONFIG where the configuration asks for tiles that the model, built before, does not have.
+zero_status zr_tiling_check(const zr_config *config, const zero_model *model, zero_error *error);
+
+#endif

@@ -1,0 +1,169 @@
+// Tensors in and out of the engine, by name. One that is tiled is put together of its tiles.
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "engine/internal.h"
+
+#include <string.h>
+
+typedef struct part { // a tensor of the plan that is the one asked for, or a tile of it
+    int piece;
+    const zr_plan_tensor *tensor;
+} part;
+
+static bool is_of(const zr_plan_tensor *tensor, const char *name)
+{
+    return strcmp(tensor->desc->name, name) == 0 || (tensor->desc->tile.whole && strcmp(tensor->desc->tile.whole, name) == 0);
+}
+
+// The next part behind *at; false after the last. *at begins as {-1, NULL}.
+static bool next_part(const zr_plan *plan, const char *name, part *at)
+{
+    for (int p = ZR_MAX(at->piece, 0); p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        int first = p == at->piece ? (int)(at->tensor - piece->tensors) + 1 : 0;
+        for (int t = first; t < piece->tensor_count; t++)
+            if (is_of(&piece->tensors[t], name)) {
+                *at = (part){p, &piece->tensors[t]};
+                return true;
+            }
+    }
+    return false;
+}
+
+static zero_status check(const zero_engine *engine, const char *call, const char *name, const float *buffer, int64_t elements, zero_error *error)
+{
+    if (!name || !buffer)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call, name ? "buffer" : "name");
+    int64_t count = 0;
+    for (part at = {.piece = -1}; next_part(engine->plan, name, &at);)
+        count += at.tensor->count;
+    if (!count)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call, engine->plan->model->name, name);
+    if (elements != count)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: tensor \"%s\" has %lld elements, the buffer %lld", call, name, (long long)count, (long long)elements);
+    return ZERO_OK;
+}
+
+// The part of the tensor that rank r owns, as elements of the piece.
+static zr_span owned_part(const zr_piece *piece, const zr_plan_tensor *tensor, int rank)
+{
+    int64_t first = ZR_MAX(tensor->first, rank * piece->shard);
+    int64_t end = ZR_MIN(tensor->first + tensor->count, (rank + 1) * piece->shard);
+    return (zr_span){first, ZR_MAX(0, end - first)};
+}
+
+typedef struct copying { // between a buffer in fp32 and the part of a tensor that this rank owns
+    const zr_plan_tensor *tensor;
+    zr_span own;
+    float *out;      // from the shard to the tensor's elements,
+    const float *in; // or into it, from those of the whole tensor
+} copying;
+
+static zero_status copy_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
+{
+    const copying *c = user;
+    int64_t first = ZR_MAX(portion.first, c->own.first), end = ZR_MIN(portion.first + portion.count, c->own.first + c->own.count);
+    for (int64_t run, at; first < end; first += run) {
+        char *stored = (char *)data + (first - portion.first) * (int64_t)zero_dtype_bytes(dtype);
+        int64_t element = first - c->tensor->first;
+        run = end - first;
+        if (c->out) {
+            zr_widen(dtype, stored, run, c->out + element);
+            continue;
+        }
+        run = zr_tile_run(c->tensor->desc, element, run, &at);
+        zr_narrow(dtype, c->in + at, run, stored);
+    }
+    return ZERO_OK;
+}
+
+// Each owner sends its part to all; the own one is there already. out: of the tensor's first element.
+static zero_status share_parts(zero_engine *engine, const part *part, float *out, zero_error *error)
+{
+    for (int r = 0; r < engine->comm->size; r++) {
+        zr_span owned = owned_part(&engine->plan->pieces[part->piece], part->tensor, r);
+        if (owned.count > 0)
+            ZERO_TRY(zr_comm_broadcast(engine->comm, out + (owned.first - part->tensor->first), owned.count * (int64_t)sizeof *out, r, error));
+    }
+    return ZERO_OK;
+}
+
+typedef zero_status (*shard_visit)(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error);
+
+static zero_status read_part(zero_engine *engine, shard_visit visit, const part *part, float *out, zero_error *error)
+{
+    copying copying = {.tensor = part->tensor, .own = owned_part(&engine->plan->pieces[part->piece], part->tensor, engine->comm->rank), .out = out};
+    ZERO_TRY(visit(engine, part->piece, copy_portion, &copying, error));
+    return share_parts(engine, part, out, error);
+}
+
+static zero_status read_tile(zero_engine *engine, shard_visit visit, const part *part, float *whole, zero_error *error)
+{
+    float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
+    if (!tile) {
+        zero_comm_abort(engine->comm, "no memory to read a tensor");
+        return ZERO_ERR_MEMORY;
+    }
+    zero_status status = read_part(engine, visit, part, tile, error);
+    for (int64_t done = 0, run, at; status == ZERO_OK && done < part->tensor->count; done += run) {
+        run = zr_tile_run(part->tensor->desc, done, part->tensor->count - done, &at);
+        memcpy(whole + at, tile + done, (size_t)run * sizeof *tile);
+    }
+    zr_free(tile);
+    return status;
+}
+
+static zero_status read_tensor(zero_engine *engine, shard_visit visit, const char *name, float *out, zero_error *error)
+{
+    for (part at = {.piece = -1}; next_part(engine->plan, name, &at);) {
+        bool tile = at.tensor->desc->tile.whole && strcmp(at.tensor->desc->name, name) != 0;
+        ZERO_TRY((tile ? read_tile : read_part)(engine, visit, &at, out, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status visit_weights(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error)
+{
+    return zr_engine_visit_weights(engine, piece, false, visit, user, error);
+}
+
+zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
+{
+    ZERO_TRY(check(engine, "zero_read_parameter", name, out, elements, error));
+    return read_tensor(engine, visit_weights, name, out, error);
+}
+
+zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    if (p->kind == ZERO_TRAINABLE && p->state_tier == ZERO_TIER_nvme)
+        return zr_tiles_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);
+    return visit(user, zr_own_shard(engine, piece), p->accumulator_dtype, (void *)zr_own_shard_gradient(engine, piece), error);
+}
+
+zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
+{
+    ZERO_TRY(check(engine, "zero_read_gradient", name, out, elements, error));
+    part first = {.piece = -1};
+    next_part(engine->plan, name, &first);
+    const zr_piece *piece = &engine->plan->pieces[first.piece];
+    if (piece->grad_first < 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient", name);
+    ZERO_TRY(read_tensor(engine, zr_engine_visit_gradient, name, out, error));
+    float factor = piece->kind == ZERO_TRAINABLE ? (float)(1 / engine->gradient_scale) : 1;
+    for (int64_t i = 0; i < elements; i++)
+        out[i] *= factor;
+    return ZERO_OK;
+}
+
+zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error)
+{
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_write_parameter", error));
+    ZERO_TRY(check(engine, "zero_write_parameter", name, in, elements, error));
+    ZERO_TRY(zr_comm_barrier(engine->comm, error));
+    for (part at = {.piece = -1}; next_part(engine->plan, name, &at);) {
+        copying copying = {.tensor = at.tensor, .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->comm->rank), .in = in};
+        ZERO_TRY(zr_engine_visit_weights(engine, at.piece, true, copy_portion, &copying, error));
+    }
+    return zr_engine_parameters_changed(engine, error);
+}

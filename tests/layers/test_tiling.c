@@ -1,0 +1,209 @@
+// Memory-centric tiling: forward, and the gradients of weights and biases, of a tiled model have the bits of the whole one's operators;
+// the gradient of the input is the same up to rounding. On every backend, at one and two threads, in every type.
+#include "harness.h"
+#include "base/dtype.h"
+#include "layers/gpt2_units.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+typedef struct streams { // counts what comes and goes, and in which order
+    struct zr_accessor base;
+    const struct zr_accessor *inner;
+    int open, last, calls;
+    bool descending;
+} streams;
+
+static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece, int tensor)
+{
+    const streams *s = (const streams *)self;
+    return s->inner->parameter(s->inner, context, piece, tensor);
+}
+
+static zero_status begin(const struct zr_accessor *self, zero_context *context, int piece)
+{
+    streams *s = (streams *)self;
+    assert_int_equal(s->open, -1);
+    assert_true(s->last < 0 || piece == (s->descending ? s->last - 1 : s->last + 1));
+    s->open = piece;
+    return s->inner->begin(s->inner, context, piece);
+}
+
+static zero_status end(const struct zr_accessor *self, zero_context *context, int piece)
+{
+    streams *s = (streams *)self;
+    assert_int_equal(s->open, piece);
+    s->last = piece;
+    s->open = -1;
+    s->calls++;
+    return ZERO_OK;
+}
+
+static const float *gradient_of(harness *net, const char *name, int64_t *elements)
+{
+    float *gradient;
+    harness_tensor(net, name, &gradient, elements);
+    return gradient;
+}
+
+// The whole tensor's gradient put together of its tiles'.
+static void join(harness *tiled, const char *name, float *out)
+{
+    for (int u = 0; u < tiled->model->unit_count; u++)
+        for (int p = 0; p < tiled->model->units[u].piece_count; p++) {
+            const zero_tensor_desc *tensor = &tiled->model->units[u].pieces[p].tensors[0];
+            if (!tensor->tile.whole || strcmp(tensor->tile.whole, name) != 0)
+                continue;
+            int64_t elements, run, at;
+            const float *gradient = gradient_of(tiled, tensor->name, &elements);
+            for (int64_t done = 0; done < elements; done += run) {
+                run = zr_tile_run(tensor, done, elements - done, &at);
+                memcpy(out + at, gradient + done, sizeof *out * (size_t)run);
+            }
+        }
+}
+
+// Parameters of the whole model into the tiles.
+static void copy_parameters(harness *whole, harness *tiled)
+{
+    for (int u = 0; u < tiled->model->unit_count; u++)
+        for (int p = 0; p < tiled->model->units[u].piece_count; p++)
+            for (int t = 0; t < tiled->model->units[u].pieces[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &tiled->model->units[u].pieces[p].tensors[t];
+                int64_t elements, of_whole, run, at;
+                float *unused;
+                float *to = harness_tensor(tiled, tensor->name, &unused, &elements);
+                const float *from = harness_tensor(whole, tensor->tile.whole ? tensor->tile.whole : tensor->name, &unused, &of_whole);
+                for (int64_t done = 0; done < elements; done += run) {
+                    run = zr_tile_run(tensor, done, elements - done, &at);
+                    memcpy(to + done, from + at, sizeof *to * (size_t)run);
+                }
+            }
+}
+
+static zero_gpt2_config shape_of(int tiles)
+{
+    zero_gpt2_config config = harness_tiny();
+    config.n_layer = 1;
+    config.n_embd = 128;
+    config.n_head = 4;
+    config.vocab_size = 200;
+    config.tiles_embedding = config.tiles_attention = config.tiles_mlp = tiles;
+    return config;
+}
+
+static void compare(const zr_backend *backend, zero_dtype dtype, int threads, int tiles)
+{
+    static const char *const exact[] = {"wte.weight", "h.0.mlp.c_proj.weight"};
+    harness whole, tiled;
+    zero_shape shape = {.batch = 2, .seq = 8, .threads = threads, .dtype = dtype};
+    zero_gpt2_config plain = shape_of(0), cut = shape_of(tiles);
+    harness_create(&whole, &plain, backend, shape);
+    harness_create(&tiled, &cut, backend, shape);
+    copy_parameters(&whole, &tiled);
+    double a = harness_forward(&whole, true), b = harness_forward(&tiled, true);
+    assert_memory_equal(&a, &b, sizeof a);
+    size_t bytes = zero_dtype_bytes(whole.boundary[2].at[0].dtype) * 2 * 8 * 128;
+    assert_memory_equal(whole.boundary[2].at[0].data, tiled.boundary[2].at[0].data, bytes); // all of the block's forward
+    harness_backward(&whole, true);
+    harness_backward(&tiled, true);
+    for (int i = 0; i < ZR_COUNT(exact); i++) {
+        int64_t elements;
+        const float *want = gradient_of(&whole, exact[i], &elements);
+        float *got = malloc(sizeof *got * (size_t)elements);
+        join(&tiled, exact[i], got);
+        double error = harness_error(got, want, elements);
+        assert_true(error < (dtype == ZERO_F32 ? 1e-5 : 2e-2));
+        free(got);
+    }
+    harness_destroy(&whole);
+    harness_destroy(&tiled);
+}
+
+static void a_tiled_model_is_the_same_model(void **state)
+{
+    static const zero_dtype dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
+        for (int d = 0; d < ZR_COUNT(dtypes) && harness_offered(*backend); d++)
+            for (int threads = 1; threads <= 2; threads++)
+                for (int tiles = 2; tiles <= 4; tiles += 2)
+                    compare(*backend, dtypes[d], threads, tiles);
+}
+
+// One linear operator on the same operands: y, dW and db bit for bit.
+static void linear_bits(const zr_backend *backend, zero_dtype dtype, int threads, int tiles, bool gelu)
+{
+    harness whole, tiled;
+    zero_shape shape = {.batch = 2, .seq = 8, .threads = threads, .dtype = dtype};
+    zero_gpt2_config plain = shape_of(0), cut = shape_of(tiles);
+    int64_t rows = 16, in = gelu ? 512 : 128, out = gelu ? 128 : 512, elements;
+    harness_create(&whole, &plain, backend, shape);
+    harness_create(&tiled, &cut, backend, shape);
+    copy_parameters(&whole, &tiled);
+    harness_forward(&whole, true); // rounds the parameters
+    harness_forward(&tiled, true);
+    harness_forget(&whole);
+    harness_forget(&tiled);
+    harness *nets[] = {&whole, &tiled};
+    char *x = aligned_alloc(64, 16 * 512 * 4), *dy = aligned_alloc(64, 16 * 512 * 4), *y[2], *dx[2];
+    for (int64_t i = 0; i < 16 * 512; i++) {
+        const float value[] = {sinf((float)i) * 0.7f, cosf((float)(3 * i)) * 0.3f};
+        zr_narrow(dtype, &value[0], 1, x + i * (int64_t)zero_dtype_bytes(dtype));
+        zr_narrow(dtype, &value[1], 1, dy + i * (int64_t)zero_dtype_bytes(dtype));
+    }
+    const char *weight = gelu ? "h.0.mlp.c_proj.weight" : "h.0.mlp.c_fc.weight", *bias = gelu ? "h.0.mlp.c_proj.bias" : "h.0.mlp.c_fc.bias";
+    for (int n = 0; n < 2; n++) {
+        zero_context context;
+        harness_context(nets[n], 1, true, &context);
+        streams order = {.base = {.parameter = parameter, .begin = begin, .end = end}, .inner = context.accessor, .open = -1, .last = -1};
+        context.accessor = &order.base;
+        const zr_gpt2_unit *hyper = context.unit->hyper;
+        zr_linear linear = {.dtype = dtype, .gelu = gelu, .rows = rows, .in = in, .out = out, .weight = hyper->weights[gelu ? 3 : 2],
+                            .bias = hyper->tensor[gelu ? ZR_MLP_PROJ_B : ZR_FC_B]};
+        y[n] = aligned_alloc(64, 16 * 512 * 4);
+        dx[n] = aligned_alloc(64, 16 * 512 * 4);
+        assert_int_equal(zr_linear_forward(&context, &linear, x, y[n], context.workspace), ZERO_OK);
+        assert_int_equal(order.calls, n ? linear.weight.tiles : 0);
+        order.last = -1;
+        order.descending = true;
+        assert_int_equal(zr_linear_backward(&context, &linear, x, dy, dx[n], context.workspace), ZERO_OK);
+        assert_int_equal(order.calls, n ? 2 * linear.weight.tiles : 0);
+        assert_true(n == 0 || linear.weight.tiles == tiles);
+    }
+    assert_memory_equal(y[0], y[1], (size_t)(rows * out) * zero_dtype_bytes(dtype));
+    const float *want = gradient_of(&whole, weight, &elements);
+    float *got = malloc(sizeof *got * (size_t)elements);
+    join(&tiled, weight, got);
+    assert_memory_equal(got, want, sizeof *got * (size_t)elements);
+    want = gradient_of(&whole, bias, &elements);
+    assert_memory_equal(gradient_of(&tiled, bias, &elements), want, sizeof *got * (size_t)elements);
+    float *a = malloc(sizeof *a * (size_t)(rows * in)), *b = malloc(sizeof *b * (size_t)(rows * in));
+    zr_widen(dtype, dx[0], rows * in, a);
+    zr_widen(dtype, dx[1], rows * in, b);
+    assert_true(harness_error(b, a, rows * in) < (dtype == ZERO_F32 ? 1e-6 : dtype == ZERO_F16 ? 2e-3 : 1e-2));
+    free(a), free(b), free(got), free(x), free(dy), free(y[0]), free(y[1]), free(dx[0]), free(dx[1]);
+    harness_destroy(&whole);
+    harness_destroy(&tiled);
+}
+
+static void a_tiled_operator_has_the_same_bits(void **state)
+{
+    static const zero_dtype dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
+        for (int d = 0; d < ZR_COUNT(dtypes) && harness_offered(*backend); d++)
+            for (int threads = 1; threads <= 2; threads++)
+                for (int gelu = 0; gelu < 2; gelu++)
+                    linear_bits(*backend, dtypes[d], threads, 2, gelu);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tiled_model_is_the_same_model),
+        cmocka_unit_test(a_tiled_operator_has_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
