@@ -80,7 +80,7 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard = "1", .help = "only the likeliest tokens that together have probability P"},
     [OPT_MEMORY] = {.name = "--memory", .argument = "BYTES", .kind = CLI_BYTES, .commands = PLAN, .least = 1, .most = INT64_SAFE,
         .help = "what a rank may hold (24GB, 512MiB); without --ranks: what do I need?"},
-    [OPT_JSON] = {.name = "--json", .kind = CLI_FLAG, .commands = PLAN, .help = "the same as JSON"},
+    [OPT_JSON] = {.name = "--json", .kind = CLI_FLAG, .commands = PLAN | BENCH, .help = "the same as JSON; bench: memory"},
     [OPT_SECONDS] = {.name = "--seconds", .argument = "X", .kind = CLI_REAL, .commands = BENCH, .least = 0.001, .most = 60,
         .standard = "0.2", .help = "time for each figure, about"},
     [OPT_HELP] = {.name = "--help", .kind = CLI_FLAG, .commands = EVERY, .help = "this text"},
@@ -104,11 +104,12 @@ const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},
-    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|optimizer|step [OPTION...]", .choices = "comm|gemm|optimizer|step", .run = cli_bench,
-        .purpose = "what communication, matrix products, the optimizer and a training step reach on this machine",
+    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|optimizer|step|memory [OPTION...]", .choices = "comm|gemm|optimizer|step|memory", .run = cli_bench,
+        .purpose = "what communication, matrix products, the optimizer, a training step and memory reach on this machine",
         .detail = "optimizer times norm, clip, AdamW and the 16-bit copy over a rank's shard. step takes a model (--new, 4 samples of its context unless told otherwise) through steps of training and prints the "
                   "step's time, what its matrix products alone take, their ratio (efficiency), the step against its floor (products at "
-                  "their best, everything else at memory's bandwidth), and where the time went. comm and gemm read none of the options "
-                  "that describe a model."},
+                  "their best, everything else at memory's bandwidth), and where the time went. memory measures copies and updates in "
+                  "place with 1 to T threads, and keeps the last for plans ($XDG_CACHE_HOME or ~/.cache, libzero/bandwidth.json). "
+                  "comm, gemm and memory read none of the options that describe a model."},
     [CLI_DOCTOR] = {.name = "doctor", .usage = "", .run = cli_doctor, .purpose = "what this machine is, and what it lacks"},
 };

@@ -33,7 +33,7 @@ ZERO_API zero_status zero_plan(const zero_plan_options *options, void (*write)(v
 
 typedef struct zero_bench_options {
     size_t struct_size;
-    const char *what;  // "comm", "gemm", "optimizer", "step"
+    const char *what;  // "comm", "gemm", "optimizer", "step", "memory"
     int threads;
     double seconds;    // for each figure, about
     double parameters;          // optimizer: of a rank; 0: 100 million
@@ -42,9 +42,10 @@ typedef struct zero_bench_options {
     int64_t accumulation;       // step: 0: 1
     int stage;                  // step
     const char *dtype;          // step: "fp32", "bf16", "fp16", "auto"; NULL: fp32
+    int json;                   // memory: one object; figures are bytes a second
     zero_logger logger;
 } zero_bench_options;
-// Collective, rank 0 writes.
+// Collective, rank 0 writes. memory takes one rank, and keeps what it measured for plans of this machine and user.
 ZERO_API zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
 
 ZERO_API zero_status zero_doctor(void (*write)(void *user, const char *text), void *user, zero_error *error);

@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void zr_bench_say(const zr_bench *bench, const char *format, ...)
@@ -37,17 +38,29 @@ zero_status zr_bench_time(const zr_bench *bench, zr_bench_work work, void *user,
     }
 }
 
-typedef enum bench_id { BENCH_COMM, BENCH_GEMM, BENCH_OPTIMIZER, BENCH_STEP, BENCHES } bench_id;
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double zr_median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+typedef enum bench_id { BENCH_COMM, BENCH_GEMM, BENCH_OPTIMIZER, BENCH_STEP, BENCH_MEMORY, BENCHES } bench_id;
 
 static zero_status find_bench(const char *what, bench_id *out, zero_error *error)
 {
-    static const char *const names[BENCHES] = {"comm", "gemm", "optimizer", "step"};
+    static const char *const names[BENCHES] = {"comm", "gemm", "optimizer", "step", "memory"};
     for (int i = 0; i < BENCHES; i++) {
         *out = (bench_id)i;
         if (strcmp(names[i], what) == 0)
             return ZERO_OK;
     }
-    return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm, optimizer and step exist", what);
+    return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, step and memory exist", what);
 }
 
 zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
@@ -56,12 +69,18 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void 
         return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     bench_id id;
     ZERO_TRY(find_bench(options->what ? options->what : "", &id, error));
+    bool of_machine = id >= BENCH_MEMORY;
+    if (of_machine && comm->size > 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "bench %s measures the machine with one rank, not with %d", options->what, comm->size);
+    if (!of_machine && options->json)
+        return zr_fail(error, ZERO_ERR_USAGE, "bench %s prints no JSON: memory does", options->what);
     zr_threads threads;
     ZERO_TRY(zr_threads_choose(comm, options->threads, &threads, error));
-    zr_bench bench = {.comm = comm, .seconds = options->seconds > 0 ? options->seconds : 0.2, .threads = threads.count,
-                      .write = comm->rank == 0 ? write : NULL, .user = user};
-    zr_bench_say(&bench, "%d rank%s (%s), %d thread%s each (%s)\n", comm->size, comm->size == 1 ? "" : "s", zero_comm_name(comm), threads.count,
-                 threads.count == 1 ? "" : "s", threads.reason);
+    zr_bench bench = {.comm = comm, .seconds = options->seconds > 0 ? options->seconds : 0.2, .threads = threads.count, .json = options->json != 0,
+                      .write = comm->rank == 0 ? write : NULL, .user = user, .logger = &options->logger};
+    if (!bench.json)
+        zr_bench_say(&bench, "%d rank%s (%s), %d thread%s each (%s)\n", comm->size, comm->size == 1 ? "" : "s", zero_comm_name(comm), threads.count,
+                     threads.count == 1 ? "" : "s", threads.reason);
     switch (id) {
     case BENCH_COMM:
         return zr_bench_comm(&bench, error);
@@ -69,7 +88,9 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void 
         return zr_bench_gemm(&bench, error);
     case BENCH_OPTIMIZER:
         return zr_bench_optimizer(&bench, options->parameters, error);
-    default:
+    case BENCH_STEP:
         return zr_bench_step(&bench, options, error);
+    default:
+        return zr_bench_memory(&bench, error);
     }
 }

@@ -1,5 +1,5 @@
 // `zero bench comm`: every operation that a training uses, by size, beside what the memory of this machine allows.
-#include "api/bench.h"
+#include "api/bench_products.h"
 #include "memory/arena.h"
 
 #include <stdio.h>
@@ -73,9 +73,8 @@ static zero_status triad(void *user, zero_error *error)
 {
     comm_work *w = user;
     int64_t count = sizes[ZR_COUNT(sizes) - 1] / (2 * (int64_t)sizeof(float));
-    float *restrict a = (float *)w->to, *restrict b = (float *)w->from, *restrict c = b + count;
-    for (int64_t i = 0; i < count; i++)
-        a[i] = b[i] + 3.0f * c[i];
+    const float *from = (const float *)w->from;
+    zr_bench_triad((float *)w->to, from, from + count, count, 1);
     return ZERO_OK;
 }
 

@@ -52,20 +52,10 @@ static zero_status both(void *user, zero_error *error)
     return update(user, error);
 }
 
-// The update's bytes, in place: three vectors read and written, the gradient read, the copy written.
 static zero_status read_modify_write(void *user, zero_error *error)
 {
     const shard *s = user;
-    float *restrict p = s->states.master, *restrict m = s->states.state0, *restrict v = s->states.state1;
-    const uint16_t *restrict g = s->states.gradient;
-    uint16_t *restrict copy = s->states.parameters;
-#pragma omp parallel for schedule(static) num_threads(s->queue->threads)
-    for (int64_t i = 0; i < s->count; i++) {
-        m[i] *= 0.9f;
-        v[i] *= 0.9f;
-        p[i] *= 0.9f;
-        copy[i] = g[i];
-    }
+    zr_bench_update_in_place(&s->states, s->count, s->queue->threads);
     return ZERO_OK;
 }
 
@@ -88,7 +78,7 @@ static zero_status measure(const zr_bench *bench, shard *s, zero_error *error)
         const char *name;
         zr_bench_work work;
         double bytes; // an element
-    } rows[] = {{"norm", gradient_norm, 2}, {"update", update, 3 * 8 + 2 + 2}, {"read-modify-write", read_modify_write, 3 * 8 + 2 + 2}, {"fused", both, 2 + 3 * 8 + 2 + 2}};
+    } rows[] = {{"norm", gradient_norm, 2}, {"update", update, ZR_UPDATE_BYTES}, {"read-modify-write", read_modify_write, ZR_UPDATE_BYTES}, {"fused", both, 2 + ZR_UPDATE_BYTES}};
     double seconds[ZR_COUNT(rows)];
     zr_bench_say(bench, "AdamW over %lld parameters a rank: bf16 gradient, fp32 master and moments, bf16 copy\n", (long long)s->count);
     for (int i = 0; i < ZR_COUNT(rows); i++) {

@@ -4,12 +4,8 @@
 #include "base/clock.h"
 #include "memory/arena.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64 };
 #define SECONDS_A_SHAPE 0.25
-#define COPY_BYTES ((int64_t)64 << 20)
 
 typedef struct shapes { // of a model, each once, with the calls of all units
     int count;
@@ -40,12 +36,6 @@ static zero_status collect(const zr_plan *plan, shapes *out, zero_error *error)
         }
     }
     return ZERO_OK;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 typedef struct operands {
@@ -95,8 +85,7 @@ static zero_status time_shape(const zr_bench *bench, const operands *o, zero_dty
         seconds[calls] = zr_clock_seconds() - begin;
         total += seconds[calls++];
     }
-    qsort(seconds, (size_t)calls, sizeof *seconds, compare_doubles);
-    out->median += shape->calls * seconds[calls / 2];
+    out->median += shape->calls * zr_median(seconds, calls);
     out->best += shape->calls * seconds[0];
     out->flops += shape->calls * 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
     return ZERO_OK;
@@ -116,33 +105,5 @@ zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, zr_pro
         status = time_shape(bench, &o, dtype, &shapes.at[i], out, error);
     zr_arena_destroy(&o.arena);
     zr_queue_close(o.queue);
-    return status;
-}
-
-typedef struct copying { zr_queue *queue; char *from, *to; } copying;
-
-static zero_status copy(void *user, zero_error *error)
-{
-    copying *c = user;
-    c->queue->backend->elements->copy(c->queue, COPY_BYTES, c->from, c->to);
-    return ZERO_OK;
-}
-
-zero_status zr_bench_bandwidth(const zr_bench *bench, double *out, zero_error *error)
-{
-    zr_ledger ledger = {0};
-    zr_arena arena = {0};
-    copying c = {0};
-    double seconds = 1;
-    ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &c.queue, error));
-    zero_status status = zr_agree(bench->comm, zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * COPY_BYTES, &arena, error), error);
-    if (status == ZERO_OK) {
-        c.from = zr_arena_take(&arena, COPY_BYTES);
-        c.to = zr_arena_take(&arena, COPY_BYTES);
-        status = zr_bench_time(bench, copy, &c, &seconds, error);
-    }
-    *out = 2.0 * (double)COPY_BYTES / seconds;
-    zr_arena_destroy(&arena);
-    zr_queue_close(c.queue);
     return status;
 }

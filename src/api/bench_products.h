@@ -16,4 +16,9 @@ zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, zr_pro
 // Collective. Bytes a second that a rank reads and writes while all ranks copy.
 zero_status zr_bench_bandwidth(const zr_bench *bench, double *out, zero_error *error);
 
+void zr_bench_triad(float *restrict a, const float *restrict b, const float *restrict c, int64_t count, int threads);
+// Reads, modifies and writes what AdamW does with a bf16 gradient, an fp32 master and a bf16 copy, and computes next to nothing.
+void zr_bench_update_in_place(const zr_range_states *states, int64_t count, int threads);
+#define ZR_UPDATE_BYTES (3 * 8 + 2 + 2) // an element: three vectors read and written, the gradient read, the copy written
+
 #endif

@@ -13,7 +13,6 @@
 #include "layers/layers.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { WARM_UP = 2, WARM_UP_MOST = 24, TIMED = 10, RECORDED = 3, RECORDS = 1 << 16, CONFIG_BYTES = 512, DEFAULT_VOCABULARY = 256, DEFAULT_MICRO_BATCH = 4 };
@@ -78,12 +77,6 @@ static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *err
     return ZERO_OK;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // In fp16 the first steps look for a loss scale, and update nothing.
 static zero_status warm_up(step_bench *s, zero_error *error)
 {
@@ -109,8 +102,7 @@ static zero_status time_steps(step_bench *s, zero_error *error)
         ZERO_TRY(zr_agree_on_largest(s->bench->comm, &nanoseconds, error));
         seconds[i] = (double)nanoseconds * 1e-9;
     }
-    qsort(seconds, TIMED, sizeof *seconds, compare_doubles);
-    s->seconds = (seconds[TIMED / 2 - 1] + seconds[TIMED / 2]) / 2;
+    s->seconds = zr_median(seconds, TIMED);
     return ZERO_OK;
 }
 

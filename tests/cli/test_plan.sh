@@ -42,6 +42,14 @@ expect 0 "$ZERO" bench comm --ranks 2 --seconds 0.001
 for what in reduce-scatter all-gather all-reduce barrier 'mapped piece'; do
     grep -q "^$what " out.txt || fail "bench says nothing of $what"
 done
+export XDG_CACHE_HOME=$WORK/cache # what bench keeps
+expect 0 "$ZERO" bench memory --seconds 0.001 --threads 2
+[ "$(grep -cE '^ +[12] .* GB/s$' out.txt)" -eq 2 ] || fail "bench memory: not a row for 1 and one for 2 threads"
+grep -q '"copy"' cache/libzero/bandwidth.json || fail "bench memory keeps nothing"
+expect 0 "$ZERO" bench memory --seconds 0.001 --threads 1 --json
+python3 -c 'import json; assert [r["threads"] for r in json.load(open("out.txt"))["rows"]] == [1]' || fail "bench memory --json"
+refused 64 'prints no JSON' "$ZERO" bench gemm --json
+refused 64 'with one rank' "$ZERO" bench memory --ranks 2
 refused 64 'usage' "$ZERO" bench
 refused 64 'one of comm|gemm' "$ZERO" bench disk
 echo "planned"
