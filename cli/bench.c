@@ -18,7 +18,8 @@ static int bench_rank(const cli_arguments *a, zero_comm *comm)
     zero_bench_options options = {.struct_size = sizeof options, .what = a->operand, .threads = (int)a->integer[OPT_THREADS],
                                   .seconds = a->real[OPT_SECONDS], .parameters = a->real[OPT_PARAMS], .new_spec = a->given[OPT_MODEL] ? a->text[OPT_MODEL] : a->text[OPT_NEW],
                                   .micro_batch = a->integer[OPT_MICRO_BATCH], .seq = a->integer[OPT_SEQ], .accumulation = a->integer[OPT_ACCUMULATION],
-                                  .stage = (int)a->integer[OPT_STAGE], .dtype = a->text[OPT_DTYPE], .json = a->given[OPT_JSON], .logger = {.write = cli_log_stderr}};
+                                  .stage = (int)a->integer[OPT_STAGE], .dtype = a->text[OPT_DTYPE], .path = a->text[OPT_PATH],
+                                  .block = a->integer[OPT_BLOCK], .bytes = a->integer[OPT_BYTES], .depth = (int)a->integer[OPT_DEPTH], .json = a->given[OPT_JSON], .logger = {.write = cli_log_stderr}};
     zero_error error = {0};
     return zero_bench(comm, &options, cli_print, NULL, &error) == ZERO_OK ? 0 : cli_fail_rank(a->command, comm, &error);
 }

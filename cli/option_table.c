@@ -80,9 +80,17 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard = "1", .help = "only the likeliest tokens that together have probability P"},
     [OPT_MEMORY] = {.name = "--memory", .argument = "BYTES", .kind = CLI_BYTES, .commands = PLAN, .least = 1, .most = INT64_SAFE,
         .help = "what a rank may hold (24GB, 512MiB); without --ranks: what do I need?"},
-    [OPT_JSON] = {.name = "--json", .kind = CLI_FLAG, .commands = PLAN | BENCH, .help = "the same as JSON; bench: memory"},
+    [OPT_JSON] = {.name = "--json", .kind = CLI_FLAG, .commands = PLAN | BENCH, .help = "the same as JSON; bench: memory and io"},
     [OPT_SECONDS] = {.name = "--seconds", .argument = "X", .kind = CLI_REAL, .commands = BENCH, .least = 0.001, .most = 60,
-        .standard = "0.2", .help = "time for each figure, about"},
+        .standard = "0.2", .help = "time for each figure, about; bench io: of a round at least"},
+    [OPT_PATH] = {.name = "--path", .argument = "DIR", .kind = CLI_TEXT, .commands = BENCH,
+        .standard_text = "the current directory", .help = "a directory of the disk; bench: io"},
+    [OPT_BLOCK] = {.name = "--block", .argument = "BYTES", .kind = CLI_BYTES, .commands = BENCH, .least = 4096, .most = 1 << 30,
+        .standard = "1MiB", .help = "bench io: bytes of a transfer, a multiple of 4096 (aio.block_size)"},
+    [OPT_DEPTH] = {.name = "--depth", .argument = "N", .kind = CLI_INTEGER, .commands = BENCH, .least = 1, .most = 256,
+        .standard = "8", .help = "bench io: transfers under way (aio.queue_depth)"},
+    [OPT_BYTES] = {.name = "--bytes", .argument = "BYTES", .kind = CLI_BYTES, .commands = BENCH, .least = 16384, .most = INT64_SAFE,
+        .standard = "1GiB", .help = "bench io: of scratch files at most; half of what is free is never exceeded"},
     [OPT_HELP] = {.name = "--help", .kind = CLI_FLAG, .commands = EVERY, .help = "this text"},
 };
 
@@ -104,12 +112,13 @@ const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},
-    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|optimizer|step|memory [OPTION...]", .choices = "comm|gemm|optimizer|step|memory", .run = cli_bench,
-        .purpose = "what communication, matrix products, the optimizer, a training step and memory reach on this machine",
+    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|optimizer|step|memory|io [OPTION...]", .choices = "comm|gemm|optimizer|step|memory|io", .run = cli_bench,
+        .purpose = "what communication, matrix products, the optimizer, a training step, memory and disks reach on this machine",
         .detail = "optimizer times norm, clip, AdamW and the 16-bit copy over a rank's shard. step takes a model (--new, 4 samples of its context unless told otherwise) through steps of training and prints the "
                   "step's time, what its matrix products alone take, their ratio (efficiency), the step against its floor (products at "
                   "their best, everything else at memory's bandwidth), and where the time went. memory measures copies and updates in "
-                  "place with 1 to T threads, and keeps the last for plans ($XDG_CACHE_HOME or ~/.cache, libzero/bandwidth.json). "
-                  "comm, gemm and memory read none of the options that describe a model."},
+                  "place with 1 to T threads. io reads, writes, and updates in place as training with states on NVMe does, with the engine "
+                  "that training uses. Both keep their figures for plans ($XDG_CACHE_HOME or ~/.cache, libzero/bandwidth.json). Only "
+                  "step reads the options that describe a model."},
     [CLI_DOCTOR] = {.name = "doctor", .usage = "", .run = cli_doctor, .purpose = "what this machine is, and what it lacks"},
 };

@@ -20,7 +20,7 @@ typedef enum cli_option_id {
     OPT_STAGE, OPT_MICRO_BATCH, OPT_ACCUMULATION, OPT_SEQ, OPT_STEPS, OPT_EPOCHS, OPT_LR, OPT_SEED,
     OPT_EVAL_EVERY, OPT_SAMPLE_EVERY, OPT_PROFILE, OPT_DRY_RUN, OPT_STRICT, OPT_QUIET, OPT_OVERWRITE,
     OPT_PROMPT, OPT_TOKENS, OPT_TEMPERATURE, OPT_TOP_K, OPT_TOP_P,
-    OPT_MEMORY, OPT_JSON, OPT_SECONDS, OPT_HELP, CLI_OPTIONS
+    OPT_MEMORY, OPT_JSON, OPT_SECONDS, OPT_PATH, OPT_BLOCK, OPT_DEPTH, OPT_BYTES, OPT_HELP, CLI_OPTIONS
 } cli_option_id;
 
 struct cli_arguments;
@@ -43,7 +43,7 @@ typedef struct cli_arguments {
     double real[CLI_OPTIONS];        // of reals and counts
     const char **data;               // (data_count) the values of --data
     int data_count;
-    const char *operand;             // "comm" or "gemm"
+    const char *operand;             // "comm", "gemm", ...
     char *const *program;            // NULL-terminated: of `run`
     char *const *argv;               // the program's own arguments, for starting it again
 } cli_arguments;

@@ -208,11 +208,11 @@ static bool put_disk(json_t *machine, const zr_bandwidth_place *place, const zr_
 // False: no memory, or a name that is not UTF-8.
 static bool put(json_t *root, const zr_bandwidth_place *place, const zr_bandwidth *measured)
 {
+    bool formed = json_object_set_new(root, "format", json_integer(FORMAT)) == 0;
     json_t *machines = object_in(root, "machines"), *machine = machines ? object_in(machines, place->host) : NULL;
     if (machine && !is_same_processor(machine, place))
         json_object_clear(machine);
-    return machine && json_object_set_new(root, "format", json_integer(FORMAT)) == 0 &&
-           json_object_set_new(machine, "processor", json_string(place->processor)) == 0 &&
+    return formed && machine && json_object_set_new(machine, "processor", json_string(place->processor)) == 0 &&
            (measured->copy <= 0 || put_memory(machine, place, measured)) && (measured->read <= 0 || !place->disk || put_disk(machine, place, measured));
 }
 

@@ -50,17 +50,17 @@ double zr_median(double *values, int count)
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-typedef enum bench_id { BENCH_COMM, BENCH_GEMM, BENCH_OPTIMIZER, BENCH_STEP, BENCH_MEMORY, BENCHES } bench_id;
+typedef enum bench_id { BENCH_COMM, BENCH_GEMM, BENCH_OPTIMIZER, BENCH_STEP, BENCH_MEMORY, BENCH_IO, BENCHES } bench_id;
 
 static zero_status find_bench(const char *what, bench_id *out, zero_error *error)
 {
-    static const char *const names[BENCHES] = {"comm", "gemm", "optimizer", "step", "memory"};
+    static const char *const names[BENCHES] = {"comm", "gemm", "optimizer", "step", "memory", "io"};
     for (int i = 0; i < BENCHES; i++) {
         *out = (bench_id)i;
         if (strcmp(names[i], what) == 0)
             return ZERO_OK;
     }
-    return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, step and memory exist", what);
+    return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, step, memory and io exist", what);
 }
 
 zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
@@ -73,7 +73,7 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void 
     if (of_machine && comm->size > 1)
         return zr_fail(error, ZERO_ERR_USAGE, "bench %s measures the machine with one rank, not with %d", options->what, comm->size);
     if (!of_machine && options->json)
-        return zr_fail(error, ZERO_ERR_USAGE, "bench %s prints no JSON: memory does", options->what);
+        return zr_fail(error, ZERO_ERR_USAGE, "bench %s prints no JSON: memory and io do", options->what);
     zr_threads threads;
     ZERO_TRY(zr_threads_choose(comm, options->threads, &threads, error));
     zr_bench bench = {.comm = comm, .seconds = options->seconds > 0 ? options->seconds : 0.2, .threads = threads.count, .json = options->json != 0,
@@ -90,7 +90,9 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void 
         return zr_bench_optimizer(&bench, options->parameters, error);
     case BENCH_STEP:
         return zr_bench_step(&bench, options, error);
-    default:
+    case BENCH_MEMORY:
         return zr_bench_memory(&bench, error);
+    default:
+        return zr_bench_io(&bench, options, error);
     }
 }

@@ -48,6 +48,19 @@ expect 0 "$ZERO" bench memory --seconds 0.001 --threads 2
 grep -q '"copy"' cache/libzero/bandwidth.json || fail "bench memory keeps nothing"
 expect 0 "$ZERO" bench memory --seconds 0.001 --threads 1 --json
 python3 -c 'import json; assert [r["threads"] for r in json.load(open("out.txt"))["rows"]] == [1]' || fail "bench memory --json"
+expect 0 "$ZERO" bench io --seconds 0.001 --bytes 8MiB
+for what in read write update; do
+    grep -q "^$what .* GB/s" out.txt || fail "bench io says nothing of $what"
+done
+grep -q '"mix"' cache/libzero/bandwidth.json && grep -q '"copy"' cache/libzero/bandwidth.json || fail "bench io keeps nothing, or loses what memory kept"
+expect 0 "$ZERO" bench io --path cache --seconds 0.001 --bytes 1MiB --block 64KiB --depth 2 --json
+python3 -c 'import json; o = json.load(open("out.txt")); assert o["block"] == 65536 and o["depth"] == 2 and o["scratch"] <= 1 << 20 and o["update"]["median"] > 0, o' || fail "bench io --json"
+[ -z "$(find . -name 'zero-bench*')" ] || fail "bench io leaves scratch files"
+refused 64 'a multiple of 4096' "$ZERO" bench io --block 5000
+refused 64 'no measuring' "$ZERO" bench io --bytes 16384
+refused 64 'nowhere' "$ZERO" bench io --path nowhere
+XDG_CACHE_HOME=/proc/nowhere expect 0 "$ZERO" bench io --seconds 0.001 --bytes 8MiB
+grep -q 'not kept' err.txt || fail "bench io: not a word of figures that cannot be kept"
 refused 64 'prints no JSON' "$ZERO" bench gemm --json
 refused 64 'with one rank' "$ZERO" bench memory --ranks 2
 refused 64 'usage' "$ZERO" bench
