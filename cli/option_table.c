@@ -7,6 +7,7 @@
 #define GENERATE (1u << CLI_GENERATE)
 #define PLAN (1u << CLI_PLAN)
 #define BENCH (1u << CLI_BENCH)
+#define DOCTOR (1u << CLI_DOCTOR)
 #define EVERY ((1u << CLI_COMMANDS) - 1)
 #define INT_MOST 2147483647.0
 #define INT64_SAFE 9007199254740992.0 // 2^53: what a double still counts exactly
@@ -83,8 +84,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_JSON] = {.name = "--json", .kind = CLI_FLAG, .commands = PLAN | BENCH, .help = "the same as JSON; bench: memory and io"},
     [OPT_SECONDS] = {.name = "--seconds", .argument = "X", .kind = CLI_REAL, .commands = BENCH, .least = 0.001, .most = 60,
         .standard = "0.2", .help = "time for each figure, about; bench io: of a round at least"},
-    [OPT_PATH] = {.name = "--path", .argument = "DIR", .kind = CLI_TEXT, .commands = BENCH,
-        .standard_text = "the current directory", .help = "a directory of the disk; bench: io"},
+    [OPT_PATH] = {.name = "--path", .argument = "DIR", .kind = CLI_TEXT, .commands = BENCH | DOCTOR,
+        .standard_text = "the current directory", .help = "a directory of the disk to measure; bench: io"},
     [OPT_BLOCK] = {.name = "--block", .argument = "BYTES", .kind = CLI_BYTES, .commands = BENCH, .least = 4096, .most = 1 << 30,
         .standard = "1MiB", .help = "bench io: bytes of a transfer, a multiple of 4096 (aio.block_size)"},
     [OPT_DEPTH] = {.name = "--depth", .argument = "N", .kind = CLI_INTEGER, .commands = BENCH, .least = 1, .most = 256,
@@ -120,5 +121,6 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   "place with 1 to T threads. io reads, writes, and updates in place as training with states on NVMe does, with the engine "
                   "that training uses. Both keep their figures for plans ($XDG_CACHE_HOME or ~/.cache, libzero/bandwidth.json). Only "
                   "step reads the options that describe a model."},
-    [CLI_DOCTOR] = {.name = "doctor", .usage = "", .run = cli_doctor, .purpose = "what this machine is, and what it lacks"},
+    [CLI_DOCTOR] = {.name = "doctor", .usage = "[--path DIR]", .run = cli_doctor, .purpose = "what this machine is, what it lacks, and how large a model it takes",
+        .detail = "The disk behind DIR is measured for about a second, in a scratch file that is gone afterwards."},
 };

@@ -51,7 +51,11 @@ typedef struct zero_bench_options {
 // Collective, rank 0 writes. memory and io take one rank, and keep what they measured for plans of this machine and user.
 ZERO_API zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
 
-ZERO_API zero_status zero_doctor(void (*write)(void *user, const char *text), void *user, zero_error *error);
+typedef struct zero_doctor_options {
+    size_t struct_size;
+    const char *path; // a directory of the disk to look at; NULL: the current one
+} zero_doctor_options;
+ZERO_API zero_status zero_doctor(const zero_doctor_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
 
 // The markdown table of every configuration key and what becomes of it (docs/configuration.md is its output).
 ZERO_API zero_status zero_describe_configuration(void (*write)(void *user, const char *text), void *user, zero_error *error);

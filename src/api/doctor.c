@@ -1,5 +1,6 @@
-// zero_doctor: what this machine is, and what it lacks. Looks only; the one thing it runs is a short product.
+// zero_doctor: what this machine is, and what it lacks. Looks only; what it runs is a short product, and a second of transfers.
 #define _GNU_SOURCE
+#include "api/doctor.h"
 #include "api/threads.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -22,14 +23,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-typedef struct doctor {
-    void (*write)(void *user, const char *text);
-    void *user;
-} doctor;
-
-static void say(const doctor *d, const char *what, const char *format, ...) ZERO_PRINTF(3, 4);
-
-static void say(const doctor *d, const char *what, const char *format, ...)
+void zr_doctor_say(const zr_doctor *d, const char *what, const char *format, ...)
 {
     char text[512], line[640];
     va_list arguments;
@@ -40,7 +34,7 @@ static void say(const doctor *d, const char *what, const char *format, ...)
     d->write(d->user, line);
 }
 
-static void look_at_processor(const doctor *d)
+static void look_at_processor(const zr_doctor *d)
 {
     char model[128];
     struct utsname system;
@@ -48,23 +42,23 @@ static void look_at_processor(const doctor *d)
     zr_cpu_features has = zr_cpu_detect();
     zr_cpu_budget budget = zr_cpu_budget_get();
     if (uname(&system) == 0)
-        say(d, "system", "%s %s, %s", system.sysname, system.release, system.machine);
-    say(d, "processor", "%s", model);
-    say(d, "cores", "%d may be used (%s)", budget.allowed, budget.reason);
-    say(d, "instructions", "avx2+fma %s, avx512 %s, avx512-bf16 %s, amx-bf16 %s, crc32 %s", has.avx2_fma ? "yes" : "no", has.avx512 ? "yes" : "no",
+        zr_doctor_say(d, "system", "%s %s, %s", system.sysname, system.release, system.machine);
+    zr_doctor_say(d, "processor", "%s", model);
+    zr_doctor_say(d, "cores", "%d may be used (%s)", budget.allowed, budget.reason);
+    zr_doctor_say(d, "instructions", "avx2+fma %s, avx512 %s, avx512-bf16 %s, amx-bf16 %s, crc32 %s", has.avx2_fma ? "yes" : "no", has.avx512 ? "yes" : "no",
         has.avx512_bf16 ? "yes" : "no", has.amx_bf16 ? "yes" : "no", has.crc32 ? "yes" : "no");
 }
 
 // oneDNN is asked by name, so that a build without it needs nothing of it.
-static void look_at_onednn(const doctor *d)
+static void look_at_onednn(const zr_doctor *d)
 {
     typedef struct version { int major, minor, patch; } version; // how dnnl_version_t begins
     const version *(*ask)(void) = NULL;
     *(void **)&ask = dlsym(RTLD_DEFAULT, "dnnl_version");
     if (!ask)
-        say(d, "oneDNN", "not in this build: products are the portable ones, slower");
+        zr_doctor_say(d, "oneDNN", "not in this build: products are the portable ones, slower");
     else
-        say(d, "oneDNN", "%d.%d.%d", ask()->major, ask()->minor, ask()->patch);
+        zr_doctor_say(d, "oneDNN", "%d.%d.%d", ask()->major, ask()->minor, ask()->patch);
 }
 
 // Mean rate of a square product over about a fifth of a second.
@@ -89,7 +83,7 @@ static zero_status product_rate(zr_queue *queue, double *gflops, zero_error *err
     return status;
 }
 
-static zero_status look_at_compute(const doctor *d, zero_error *error)
+static zero_status look_at_compute(const zr_doctor *d, zero_error *error)
 {
     zr_queue *queue = NULL;
     double gflops = 0;
@@ -98,7 +92,7 @@ static zero_status look_at_compute(const doctor *d, zero_error *error)
     ZERO_TRY(zr_queue_open("cpu", NULL, threads, &queue, error));
     zero_status status = product_rate(queue, &gflops, error);
     if (status == ZERO_OK)
-        say(d, "compute", "path %s; fp32 product 1024^3 on %d thread%s: %.0f GF/s", queue->backend->path(), threads, threads == 1 ? "" : "s", gflops);
+        zr_doctor_say(d, "compute", "path %s; fp32 product 1024^3 on %d thread%s: %.0f GF/s", queue->backend->path(), threads, threads == 1 ? "" : "s", gflops);
     zr_queue_close(queue);
     return status;
 }
@@ -116,79 +110,83 @@ static bool in_path(const char *program, char *out, size_t size)
     return false;
 }
 
-static void look_at_mpi(const doctor *d)
+static void look_at_mpi(const zr_doctor *d)
 {
     char path[512];
     const zr_mpi_module *module;
     zero_error error = {0};
     bool launcher = in_path("mpirun", path, sizeof path);
     if (zr_mpi_load(&module, &error) == ZERO_OK)
-        say(d, "MPI", "module found; %s%s", launcher ? path : "no mpirun in PATH", launcher ? "" : " (libopenmpi-dev openmpi-bin)");
+        zr_doctor_say(d, "MPI", "module found; %s%s", launcher ? path : "no mpirun in PATH", launcher ? "" : " (libopenmpi-dev openmpi-bin)");
     else
-        say(d, "MPI", "%s (only needed for several machines)", error.message);
+        zr_doctor_say(d, "MPI", "%s (only needed for several machines)", error.message);
 }
 
-static void look_at_memory(const doctor *d)
+static int64_t look_at_memory(const zr_doctor *d)
 {
     char reason[128];
     int64_t bytes = zr_memory_available(reason, sizeof reason);
-    say(d, "memory", "%.2f GB may be used (%s)", (double)bytes / 1e9, reason);
+    zr_doctor_say(d, "memory", "%.2f GB may be used (%s)", (double)bytes / 1e9, reason);
     int fd = memfd_create("zero-doctor", MFD_CLOEXEC);
     if (fd < 0)
-        say(d, "shared memory", "memfd_create is refused (%s): ranks as processes cannot share memory", strerror(errno));
+        zr_doctor_say(d, "shared memory", "memfd_create is refused (%s): ranks as processes cannot share memory", strerror(errno));
     else
-        say(d, "shared memory", "memfd: yes");
+        zr_doctor_say(d, "shared memory", "memfd: yes");
     if (fd >= 0)
         close(fd);
+    return bytes;
 }
 
-static void look_at_limit(const doctor *d, const char *name, int resource, int64_t wanted)
+static void look_at_limit(const zr_doctor *d, const char *name, int resource, int64_t wanted)
 {
     struct rlimit limit;
     if (getrlimit(resource, &limit))
         return;
     if (limit.rlim_cur == RLIM_INFINITY)
-        say(d, name, "unlimited");
+        zr_doctor_say(d, name, "unlimited");
     else
-        say(d, name, "%llu%s", (unsigned long long)limit.rlim_cur, (int64_t)limit.rlim_cur < wanted ? " (low: ulimit raises it)" : "");
+        zr_doctor_say(d, name, "%llu%s", (unsigned long long)limit.rlim_cur, (int64_t)limit.rlim_cur < wanted ? " (low: ulimit raises it)" : "");
 }
 
-static void look_at_io(const doctor *d)
+static void look_at_io(const zr_doctor *d)
 {
     char parameters[120] = {0}; // struct io_uring_params, all zero
     int fd = (int)syscall(SYS_io_uring_setup, 4, parameters);
     if (fd < 0)
-        say(d, "io_uring", "no (%s): offload to NVMe would use threads", strerror(errno));
+        zr_doctor_say(d, "io_uring", "no (%s): offload to NVMe would use threads", strerror(errno));
     else
-        say(d, "io_uring", "yes");
+        zr_doctor_say(d, "io_uring", "yes");
     if (fd >= 0)
         close(fd);
 }
 
 // The first line of a file of /sys, without its end.
-static void look_at_setting(const doctor *d, const char *name, const char *path)
+static void look_at_setting(const zr_doctor *d, const char *name, const char *path)
 {
     char *text;
     size_t length;
     if (zr_file_read(path, 4096, &text, &length, NULL) != ZERO_OK)
         return;
     text[strcspn(text, "\n")] = 0;
-    say(d, name, "%s", text);
+    zr_doctor_say(d, name, "%s", text);
     zr_free(text);
 }
 
-zero_status zero_doctor(void (*write)(void *user, const char *text), void *user, zero_error *error)
+zero_status zero_doctor(const zero_doctor_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
-    doctor d = {.write = write, .user = user};
-    say(&d, "zero", "%s", zero_version());
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_doctor: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    zr_doctor d = {.write = write, .user = user};
+    zr_doctor_say(&d, "zero", "%s", zero_version());
     look_at_processor(&d);
     zero_status status = look_at_compute(&d, error);
-    look_at_memory(&d);
+    int64_t memory = look_at_memory(&d);
     look_at_mpi(&d);
     look_at_io(&d);
     look_at_limit(&d, "locked memory", RLIMIT_MEMLOCK, 8 << 20);
     look_at_limit(&d, "open files", RLIMIT_NOFILE, 1024);
     look_at_setting(&d, "huge pages", "/sys/kernel/mm/transparent_hugepage/enabled");
     look_at_setting(&d, "  of memfd", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    zr_doctor_disk(&d, options->path ? options->path : ".", memory);
     return status;
 }

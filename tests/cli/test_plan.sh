@@ -35,9 +35,15 @@ refused 64 'number of bytes' "$ZERO" plan --new gpt2 --memory 12XB
 refused 64 'there is no preset' "$ZERO" plan --new gpt9
 
 expect 0 "$ZERO" doctor
-for what in processor cores instructions compute memory MPI io_uring; do
+for what in processor cores instructions compute memory MPI io_uring disk "largest model"; do
     grep -q "^$what " out.txt || fail "doctor says nothing of $what"
 done
+for what in O_DIRECT engine bandwidth; do
+    grep -q "^  $what " out.txt || fail "doctor says nothing of the disk's $what"
+done
+[ "$(grep -c 'billion parameters (paper' out.txt)" -eq 5 ] || fail "doctor: not a row for each tier"
+expect 0 "$ZERO" doctor --path nowhere
+grep -q '^disk .*"nowhere"' out.txt || fail "doctor: not a word of a directory that is none"
 expect 0 "$ZERO" bench comm --ranks 2 --seconds 0.001
 for what in reduce-scatter all-gather all-reduce barrier 'mapped piece'; do
     grep -q "^$what " out.txt || fail "bench says nothing of $what"
