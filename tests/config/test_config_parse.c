@@ -123,7 +123,7 @@ static void test_max(void **state)
 {
     for (int i = 0; i < zr_key_count(); i++)
         if (zr_key_at(i)->type == ZR_KEY_INT && zr_key_at(i)->most != 0)
-            expect_refused(zr_key_at(i)->path, "\"max\"", "found \"max\", expected an integer from 0 to");
+            expect_refused(zr_key_at(i)->path, "\"max\"", zr_key_at(i)->above ? "found \"max\", expected an integer above" : "found \"max\", expected an integer from 0 to");
 }
 
 static void test_enums(void **state)
