@@ -18,7 +18,9 @@ int cli_eval(const cli_arguments *a)
         return cli_fail(a->command, &error);
     bool first = zero_comm_rank(comm) == 0;
     zero_eval_options options = {.struct_size = sizeof options, .model_dir = a->text[OPT_MODEL], .data = a->data[0], .seq = a->integer[OPT_SEQ],
-                                 .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND], .dtype = a->text[OPT_DTYPE],
+                                 .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND], .config_path = a->text[OPT_CONFIG],
+                                 .dtype = a->text[OPT_DTYPE], .device_memory = a->integer[OPT_DEVICE_MEMORY],
+                                 .host_memory = a->integer[OPT_HOST_MEMORY],
                                  .logger = {.write = first ? cli_log_stderr : NULL}};
     zero_eval_result result;
     int code = 0;

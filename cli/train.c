@@ -1,10 +1,9 @@
 // zero train: either one rank of a training, or the parent that starts its ranks and supervises them.
 #include "console.h"
 #include "failure.h"
+#include "overrides.h"
 #include "ranks.h"
 #include "signals.h"
-
-enum { MOST_OVERRIDES = 4 }; // rows in options_of
 
 // What no other code can say in terms of options; 0: nothing is wrong.
 static int check(const cli_arguments *a)
@@ -21,25 +20,14 @@ static int check(const cli_arguments *a)
     return 0;
 }
 
-static void override(zero_override *list, int *count, const cli_arguments *a, cli_option_id id, const char *key, const char *flag)
+static zero_train_options options_of(const cli_arguments *a, const cli_overrides *overrides, cli_console *console)
 {
-    if (a->given[id])
-        list[(*count)++] = (zero_override){.key = key, .value = a->text[id], .flag = flag};
-}
-
-static zero_train_options options_of(const cli_arguments *a, zero_override *overrides, cli_console *console)
-{
-    int count = 0;
-    override(overrides, &count, a, OPT_DTYPE, "libzero.dtype", "--dtype");
-    override(overrides, &count, a, OPT_STAGE, "zero_optimization.stage", "--stage");
-    override(overrides, &count, a, OPT_MICRO_BATCH, "train_micro_batch_size_per_gpu", "--micro-batch");
-    override(overrides, &count, a, OPT_ACCUMULATION, "gradient_accumulation_steps", "--accumulation");
     return (zero_train_options){
         .struct_size = sizeof(zero_train_options),
         .new_spec = a->text[OPT_NEW], .model_dir = a->text[OPT_MODEL],
         .data = a->data, .data_count = a->data_count, .val = a->text[OPT_VAL],
         .tokenizer = a->text[OPT_TOKENIZER], .out_dir = a->text[OPT_OUT], .config_path = a->text[OPT_CONFIG],
-        .overrides = overrides, .override_count = count,
+        .overrides = overrides->at, .override_count = overrides->count,
         .seq = a->integer[OPT_SEQ], .steps = a->integer[OPT_STEPS], .epochs = a->real[OPT_EPOCHS], .lr = a->real[OPT_LR],
         .seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1,
         .eval_every = !a->given[OPT_EVAL_EVERY] ? 0 : a->integer[OPT_EVAL_EVERY] ? a->integer[OPT_EVAL_EVERY] : -1,
@@ -54,8 +42,9 @@ static int train_rank(const cli_arguments *a, zero_comm *comm)
     const volatile int *stop = zero_comm_size(comm) == 1 && !zero_supervised() ? cli_signals_install() : NULL;
     cli_console console;
     cli_console_init(&console, a->given[OPT_QUIET] || zero_comm_rank(comm) > 0, stop);
-    zero_override overrides[MOST_OVERRIDES];
-    zero_train_options options = options_of(a, overrides, &console);
+    cli_overrides overrides;
+    cli_overrides_fill(a, &overrides);
+    zero_train_options options = options_of(a, &overrides, &console);
     zero_error error = {0};
     zero_status status = zero_train(comm, &options, &error);
     cli_console_clear(&console);

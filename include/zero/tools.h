@@ -64,7 +64,9 @@ typedef struct zero_eval_options {
     int64_t seq;        // 0: the model's context
     int threads;
     const char *backend;
-    const char *dtype;  // "fp32", "bf16", "fp16", "auto"; NULL: fp32
+    const char *config_path; // a DeepSpeed file: precision and offload_param are read, what only training reads is not; NULL: none
+    const char *dtype;  // "fp32", "bf16", "fp16", "auto"; NULL: the configuration's, or fp32
+    int64_t device_memory, host_memory; // bytes of a rank, of all ranks of a machine; 0: the configuration's
     zero_logger logger;
 } zero_eval_options;
 
@@ -84,7 +86,8 @@ typedef struct zero_generate_options {
     uint64_t seed;
     int threads;
     const char *backend;
-    const char *dtype;       // as in zero_eval_options
+    const char *config_path, *dtype;    // as in zero_eval_options
+    int64_t device_memory, host_memory; // likewise
     int (*emit)(void *user, const char *text, size_t length); // called as text comes, whole UTF-8 characters; non-zero stops
     void *user;
     zero_logger logger;

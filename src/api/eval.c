@@ -12,6 +12,13 @@ static void beat(void *comm)
     zr_comm_progress(comm, 0);
 }
 
+static zr_load_options load_options_of(const zero_eval_options *options)
+{
+    return (zr_load_options){.directory = options->model_dir, .config_path = options->config_path, .dtype = options->dtype,
+                             .device_memory = options->device_memory, .host_memory = options->host_memory, .threads = options->threads,
+                             .backend = options->backend, .logger = options->logger};
+}
+
 static zero_status read_inputs(zero_comm *comm, const zero_eval_options *options, zr_loaded *loaded, zr_dataset *dataset, zero_error *error)
 {
     zr_text text = {0};
@@ -19,7 +26,8 @@ static zero_status read_inputs(zero_comm *comm, const zero_eval_options *options
         return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->model_dir || !options->data)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.%s is missing", options->data ? "model_dir" : "data");
-    ZERO_TRY(zr_load_shape(options->model_dir, loaded, error));
+    zr_load_options load = load_options_of(options);
+    ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
     int64_t seq = options->seq ? options->seq : loaded->shape.n_positions;
     if (seq < 1 || seq > loaded->shape.n_positions)
         return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)seq, (long long)loaded->shape.n_positions);
@@ -48,10 +56,9 @@ static zero_status count_bytes(const zr_loaded *loaded, const zr_dataset *datase
 static zero_status measure(zero_comm *comm, const zero_eval_options *options, zr_loaded *loaded, const zr_dataset *dataset, zero_eval_result *out, zero_error *error)
 {
     int64_t windows = zr_dataset_eval_windows(dataset), batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / dataset->seq));
-    zr_load_options load = {.directory = options->model_dir, .batch = batch, .seq = dataset->seq, .threads = options->threads,
-                            .backend = options->backend, .dtype = options->dtype, .logger = options->logger};
+    zr_load_options load = load_options_of(options);
     zr_windows_result result;
-    ZERO_TRY(zr_load_weights(comm, &load, loaded, error));
+    ZERO_TRY(zr_load_weights(comm, &load, batch, dataset->seq, loaded, error));
     ZERO_TRY(zr_windows_loss(loaded->engine, dataset, batch, 0, &result, error));
     *out = (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.windows * dataset->seq};
     return count_bytes(loaded, dataset, out->tokens, &out->bytes, error);

@@ -17,12 +17,13 @@ static zero_status check(const zero_generate_options *options, zero_error *error
 
 static zero_status generate(zero_comm *comm, const zero_generate_options *options, zr_loaded *loaded, zero_error *error)
 {
-    zr_load_options load = {.directory = options->model_dir, .batch = 1, .seq = 1, .threads = options->threads, .backend = options->backend,
-                            .dtype = options->dtype, .logger = options->logger};
+    zr_load_options load = {.directory = options->model_dir, .config_path = options->config_path, .dtype = options->dtype,
+                            .device_memory = options->device_memory, .host_memory = options->host_memory, .threads = options->threads,
+                            .backend = options->backend, .logger = options->logger};
     zr_sampling how = {.prompt = options->prompt, .tokens = options->tokens, .temperature = options->temperature, .top_k = options->top_k,
                        .top_p = options->top_p, .seed = options->seed};
-    ZERO_TRY(zr_load_shape(options->model_dir, loaded, error));
-    ZERO_TRY(zr_load_weights(comm, &load, loaded, error));
+    ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
+    ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
     return zr_sample(loaded->engine, &loaded->shape, loaded->tokenizer, &how, options->emit, options->user, error);
 }
 

@@ -41,8 +41,8 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
         .on_device = 1 - o->ratio,
         .on_host = o->in_host,
         .sub_group = travels ? ZR_MIN(o->sub_group, TILE_ELEMS) : o->sub_group,
-        .read_ahead = o->read_ahead && o->optimizer_buffers > 1,
-        .write_behind = o->write_behind && o->optimizer_buffers > 2,
+        .read_ahead = !inference && o->read_ahead && o->optimizer_buffers > 1, // between steps one portion is in memory
+        .write_behind = !inference && o->write_behind && o->optimizer_buffers > 2,
         .visits_ahead = 2,
         .elems_ahead = ahead,
         .block = o->block,

@@ -3,6 +3,7 @@
 #define ZR_API_LOAD_H
 
 #include "api/threads.h"
+#include "config/config.h"
 #include "data/tokenizer.h"
 #include "model/gpt2.h"
 #include <zero/engine.h>
@@ -11,23 +12,25 @@ typedef struct zr_loaded {
     zero_gpt2_config shape;
     zr_tokenizer *tokenizer;
     zero_model *model;
+    zr_config *config;   // resolved; the engine's from zr_load_weights on
     zero_engine *engine;
     zr_threads threads;
 } zr_loaded;
 
 typedef struct zr_load_options {
     const char *directory;
-    int64_t batch, seq; // of zero_evaluate, at most; seq 0: the model's context
+    const char *config_path; // of a training or not; NULL: all parameters on the device
+    const char *dtype;       // NULL: the configuration's, or fp32
+    int64_t device_memory, host_memory; // bytes of a rank, of a machine; 0: the configuration's
     int threads;
     const char *backend;
-    const char *dtype;  // NULL: fp32
     zero_logger logger;
 } zr_load_options;
 
-// Not collective: config.json and the tokenizer.
-zero_status zr_load_shape(const char *directory, zr_loaded *out, zero_error *error);
-// Collective: the engine and its weights, divided over the ranks as at stage 3.
-zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, zr_loaded *loaded, zero_error *error);
+// Not collective: config.json, the tokenizer and the configuration.
+zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out, zero_error *error);
+// Collective: the engine, for zero_evaluate with at most batch x seq tokens, and its weights, divided over the ranks as at stage 3.
+zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int64_t batch, int64_t seq, zr_loaded *loaded, zero_error *error);
 void zr_loaded_free(zr_loaded *loaded); // zeroed ones are fine
 
 #endif

@@ -119,6 +119,10 @@ void zr_config_destroy(zr_config *config); // NULL is allowed
 zero_status zr_config_override(zr_config *config, const char *key, const char *value, const char *flag, bool strict,
                                const zero_logger *logger, zero_error *error);
 
+// Forgets what only training reads (batches, optimizer, schedule, gradients, its own offload) and sets stage 3: parameters are divided,
+// and lie where offload_param says. After the parse, before any flag; defaults_apply is not needed then.
+zero_status zr_config_keep_inference(zr_config *config, zero_error *error);
+
 // Fills and prints the program's defaults where neither file nor flags name an optimizer (AdamW 0.9/0.95, eps 1e-8,
 // decay 0.1, lr from the facts), a schedule (warm-up and cosine to a tenth; only where no optimizer is named in the file
 // either, as a DeepSpeed file that names one without a schedule means a constant rate) and clipping (1.0).
