@@ -58,6 +58,7 @@ static zero_status make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(zr_agree(train->comm, zr_train_record(train, error), error));
     zr_config *config = train->config;
     train->config = NULL;
+    zr_train_describe_runtime(train);
     ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->engine, error));
     if (options->model_dir)
         ZERO_TRY(zero_load_weights(train->engine, options->model_dir, error));

@@ -48,6 +48,7 @@ zero_status zr_train_configure(zr_train *train, zero_error *error);
 zero_status zr_train_record(zr_train *train, zero_error *error);
 // train_start.c: the lines before the first step
 void zr_train_describe_model(const zr_train *train);
+void zr_train_describe_runtime(const zr_train *train);
 void zr_train_describe_run(const zr_train *train);
 // train_loop.c, collective
 zero_status zr_train_loop(zr_train *train, zero_error *error);

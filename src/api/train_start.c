@@ -61,6 +61,12 @@ static void describe_memory(const zr_train *train)
         say(train, "         to and from NVMe: %s", io);
 }
 
+// What comes on top of the plan: the program, its libraries and the text. Said before anything of the plan is there.
+void zr_train_describe_runtime(const zr_train *train)
+{
+    say(train, "runtime  %.1f MB resident before the plan's memory is reserved", (double)zr_memory_resident() / 1e6);
+}
+
 static void describe_rate(const zr_train *train, const zr_config *config)
 {
     const zr_schedule *schedule = &config->schedule;

@@ -87,25 +87,32 @@ zr_cpu_budget zr_cpu_budget_get(void)
     return budget;
 }
 
-// MemAvailable of /proc/meminfo, in bytes; INT64_MAX where the kernel does not say.
-static int64_t machine_memory(void)
+// What the line "NAME:  N kB" of a file of /proc says, in bytes; -1 where there is none.
+static int64_t line_of(const char *path, const char *name)
 {
-    FILE *stream = fopen("/proc/meminfo", "re");
+    FILE *stream = fopen(path, "re");
     if (!stream)
-        return INT64_MAX;
+        return -1;
     char line[256];
     long long kilobytes = -1;
+    size_t length = strlen(name);
     while (kilobytes < 0 && fgets(line, sizeof line, stream))
-        if (sscanf(line, "MemAvailable: %lld kB", &kilobytes) != 1)
+        if (strncmp(line, name, length) || sscanf(line + length, ": %lld kB", &kilobytes) != 1)
             kilobytes = -1;
     fclose(stream);
-    return kilobytes < 0 ? INT64_MAX : (int64_t)kilobytes * 1024;
+    return kilobytes < 0 ? -1 : (int64_t)kilobytes * 1024;
 }
 
 int64_t zr_memory_available(char *reason, size_t size)
 {
-    int64_t machine = machine_memory(), group = zr_cgroup_memory_left("");
+    int64_t said = line_of("/proc/meminfo", "MemAvailable"), machine = said < 0 ? INT64_MAX : said, group = zr_cgroup_memory_left("");
     if (reason)
         snprintf(reason, size, "%s", group < machine ? "limit of the control group" : "memory available on this machine");
     return ZR_MIN(machine, group);
+}
+
+int64_t zr_memory_resident(void)
+{
+    int64_t own = line_of("/proc/self/status", "RssAnon"), files = line_of("/proc/self/status", "RssFile");
+    return own < 0 || files < 0 ? 0 : own + files;
 }

@@ -18,5 +18,6 @@ typedef struct zr_cpu_budget {
 } zr_cpu_budget;
 zr_cpu_budget zr_cpu_budget_get(void);
 int64_t zr_memory_available(char *reason, size_t size); // bytes: the smallest of MemAvailable and the cgroup's limits (v1, v2)
+int64_t zr_memory_resident(void); // bytes that this process has in memory, its own and of files such as libraries; 0: unknown
 
 #endif

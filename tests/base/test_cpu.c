@@ -104,6 +104,7 @@ static void memory_is_available(void **state)
     assert_in_range(zr_memory_available(reason, sizeof reason), 1 << 20, INT64_MAX);
     assert_true(strstr(reason, "memory available") || strstr(reason, "control group"));
     assert_true(zr_memory_available(NULL, 0) > 0);
+    assert_in_range(zr_memory_resident(), 1 << 16, zr_memory_available(NULL, 0));
 }
 
 typedef struct made_file {

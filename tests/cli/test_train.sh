@@ -3,6 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --tokenizer chars --out run --threads 1 --steps 40 --eval-every 10 --sample-every 20
+grep -qE "^runtime  [0-9.]+ MB resident before the plan's memory is reserved$" out.txt || fail "what is resident beside the plan"
 head -1 out.txt | grep -q "new random weights, $TINY; vocabulary [0-9]* (chars)" || fail "first line: $(head -1 out.txt)"
 grep -qE '^step  1/40 \| loss [0-9.]+ \(      -\) \| lr [0-9.e+-]+ \| norm [0-9.]+ \| [0-9.]+ ms \| [0-9]+ tok/s$' out.txt || fail "the first step's line"
 grep -qE '^step 40/40 \| loss [0-9.]+ \([+-][0-9.]+\)' out.txt || fail "the last step's line"
