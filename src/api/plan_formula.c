@@ -14,6 +14,7 @@ static zr_plan_row formula_row(double parameters, int stage, int ranks, int64_t 
     row.bytes[ZERO_MEM_parameters] = llround(2 * parameters / (stage >= 3 ? ranks : 1));
     row.bytes[ZERO_MEM_gradients] = llround(2 * parameters / (stage >= 2 ? ranks : 1));
     row.bytes[ZERO_MEM_optimizer] = llround(12 * parameters / (stage >= 1 ? ranks : 1));
+    row.tiers[ZERO_TIER_device] = zr_plan_row_total(&row);
     if (memory > 0)
         row.largest = zr_plan_row_total(&row) <= memory;
     return row;

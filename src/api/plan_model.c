@@ -90,15 +90,37 @@ static zero_status plan_row(const planner *p, int stage, int ranks, int64_t batc
     *row = (zr_plan_row){.stage = stage, .ranks = ranks, .micro_batch = batch, .largest = -1};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         row->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        row->tiers[t] = zr_plan_tier_bytes(plan, (zero_tier)t);
     zr_plan_destroy(plan);
     return ZERO_OK;
+}
+
+// What is not divided at a stage cannot leave the device there.
+static bool exists(const planner *p, int stage)
+{
+    const zr_offload_config *offload = &p->config->offload;
+    bool part = offload->optimizer != ZERO_TIER_device && offload->ratio < 1;
+    return stage >= (offload->parameters != ZERO_TIER_device || part ? 3 : offload->optimizer != ZERO_TIER_device ? 1 : 0);
+}
+
+static bool is_limited(const planner *p)
+{
+    return p->options->memory > 0 || p->config->offload.device_memory > 0 || p->config->offload.host_memory > 0;
 }
 
 // Whether a micro-batch of this size fits; a size that cannot even be planned does not.
 static bool fits(const planner *p, int stage, int ranks, int64_t batch)
 {
     zr_plan_row row;
-    return plan_row(p, stage, ranks, batch, &row, NULL) == ZERO_OK && zr_plan_row_total(&row) <= p->options->memory;
+    zr_machine machine = {.memory_limit = p->options->memory};
+    zr_machine_limit(&machine, &p->config->offload, ranks);
+    if (plan_row(p, stage, ranks, batch, &row, NULL) != ZERO_OK)
+        return false;
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        if (machine.tier_limit[t] > 0 && row.tiers[t] > machine.tier_limit[t])
+            return false;
+    return machine.memory_limit <= 0 || zr_plan_row_total(&row) <= machine.memory_limit;
 }
 
 static int64_t largest_batch(const planner *p, int stage, int ranks)
@@ -123,12 +145,14 @@ static zero_status make_rows(const planner *p, zr_plan_row *rows, int *count, ze
 {
     static const int usual[] = {1, 2, 4, 8, 16, 64};
     const zero_plan_options *options = p->options;
-    bool asks = options->memory > 0 && !options->ranks;
+    bool asks = is_limited(p) && !options->ranks;
     *count = 0;
     for (int i = 0; i < (options->ranks ? 1 : asks ? ZR_COUNT(usual) : 4); i++) {
         int ranks = options->ranks ? options->ranks : usual[i];
         for (int stage = 0; stage <= 3; stage++) {
-            int64_t largest = options->memory > 0 ? largest_batch(p, stage, ranks) : -1;
+            if (!exists(p, stage))
+                continue;
+            int64_t largest = is_limited(p) ? largest_batch(p, stage, ranks) : -1;
             int64_t batch = asks && largest > 0 ? largest : asks ? 1 : p->config->micro_batch;
             ZERO_TRY(plan_row(p, stage, ranks, batch, &rows[*count], error));
             rows[(*count)++].largest = largest;
@@ -146,40 +170,84 @@ static const zr_plan_row *least(const zr_plan_row *rows, int count)
     return NULL;
 }
 
+static const zr_plan_row *row_of_stage(const zr_plan_row *rows, int count, int stage)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].stage == stage)
+            return &rows[i];
+    return &rows[0];
+}
+
 static void append_command(const planner *p, const zr_plan_row *row, zr_buffer *out)
 {
+    static const char *const of_row[] = {"zero_optimization.stage", "train_micro_batch_size_per_gpu"};
     const zero_plan_options *options = p->options;
     zr_buffer_printf(out, "  zero train %s %s --data text.txt --out run", options->new_spec ? "--new" : "--model", options->new_spec ? options->new_spec : options->model);
     if (options->config_path)
         zr_buffer_printf(out, " --config %s", options->config_path);
     if (options->seq)
         zr_buffer_printf(out, " --seq %lld", (long long)options->seq);
+    for (int i = 0; i < options->override_count; i++)
+        if (strcmp(options->overrides[i].key, of_row[0]) && strcmp(options->overrides[i].key, of_row[1]))
+            zr_buffer_printf(out, " %s %s", options->overrides[i].flag, options->overrides[i].value);
     zr_buffer_printf(out, " --ranks %d --stage %d --micro-batch %lld\n", row->ranks, row->stage, (long long)row->micro_batch);
+}
+
+// "2.00 GB a rank and 512 MB on a rank's device"
+static void append_limits(const planner *p, zr_buffer *out)
+{
+    const struct { int64_t bytes; const char *of; } limits[] = {
+        {p->options->memory, "a rank"}, {p->config->offload.device_memory, "on a rank's device"},
+        {p->config->offload.host_memory, "on the machine's host"},
+    };
+    const char *separator = "";
+    char bytes[32];
+    for (int i = 0; i < ZR_COUNT(limits); i++) {
+        if (limits[i].bytes <= 0)
+            continue;
+        zr_bytes_text((double)limits[i].bytes, bytes);
+        zr_buffer_printf(out, "%s%s %s", separator, bytes, limits[i].of);
+        separator = " and ";
+    }
+}
+
+static const char *place(int tier)
+{
+    static const char *const places[] = {[ZERO_TIER_device] = "the device", [ZERO_TIER_host] = "the host", [ZERO_TIER_nvme] = "NVMe"};
+    return places[tier];
+}
+
+static void append_title(const planner *p, zr_buffer *out)
+{
+    const zero_plan_options *options = p->options;
+    const zr_offload_config *offload = &p->config->offload;
+    zr_buffer_printf(out, "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of one rank, one thread, all ranks on one machine\n",
+                     options->new_spec ? options->new_spec : options->model, (double)zr_model_parameters(p->model) / 1e6,
+                     p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "", p->settings.precision.name,
+                     zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq);
+    if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
+        zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n", place(offload->parameters), place(offload->optimizer),
+                         exists(p, 0) ? "" : exists(p, 1) ? ": stages 1 to 3" : ": stage 3 alone");
+    zr_buffer_printf(out, "\n");
 }
 
 static void append_text(const planner *p, const zr_plan_row *rows, int count, zr_buffer *out)
 {
-    const zero_plan_options *options = p->options;
-    char memory[32];
-    zr_buffer_printf(out, "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of one rank, one thread, all ranks on one machine\n\n",
-                     options->new_spec ? options->new_spec : options->model, (double)zr_model_parameters(p->model) / 1e6,
-                     p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "", p->settings.precision.name,
-                     zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq);
+    append_title(p, out);
     zr_plan_table(rows, count, out);
-    if (options->memory <= 0) {
+    if (!is_limited(p)) {
         zr_buffer_printf(out, "\nThe plan of the configuration:\n");
-        append_command(p, &rows[ZR_MIN(p->settings.stage, count - 1)], out);
+        append_command(p, row_of_stage(rows, count, p->settings.stage), out);
         return;
     }
-    zr_bytes_text((double)options->memory, memory);
     const zr_plan_row *choice = least(rows, count);
-    if (!choice) {
-        zr_buffer_printf(out, "\nNothing of this fits into %s a rank.\n", memory);
+    zr_buffer_printf(out, choice ? "\nThe least that fits into " : "\nNothing of this fits into ");
+    append_limits(p, out);
+    zr_buffer_printf(out, choice ? ":\n" : ".\n");
+    if (!choice)
         return;
-    }
     zr_plan_row command = *choice;
     command.micro_batch = ZR_MIN(command.micro_batch, command.largest);
-    zr_buffer_printf(out, "\nThe least that fits into %s a rank:\n", memory);
     append_command(p, &command, out);
 }
 

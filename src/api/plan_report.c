@@ -37,13 +37,33 @@ static bool used(const zr_plan_row *rows, int count, int category)
     return false;
 }
 
+static bool offloads(const zr_plan_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].tiers[ZERO_TIER_host] || rows[i].tiers[ZERO_TIER_nvme])
+            return true;
+    return false;
+}
+
 static void append_heading(const zr_plan_row *rows, int count, zr_buffer *out)
 {
     zr_buffer_printf(out, "stage  ranks%s", rows[0].micro_batch ? "  micro-batch" : "");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (used(rows, count, c))
             zr_buffer_printf(out, "  %13s", zr_memory_category_name((zero_memory_category)c));
-    zr_buffer_printf(out, "  %10s%s\n", "total", rows[0].largest < 0 ? "" : rows[0].micro_batch ? "  largest micro-batch that fits" : "  fits");
+    zr_buffer_printf(out, "  %10s", "total");
+    if (offloads(rows, count))
+        zr_buffer_printf(out, " = %8s + %8s  %10s", "device", "host", "and NVMe");
+    zr_buffer_printf(out, "%s\n", rows[0].largest < 0 ? "" : rows[0].micro_batch ? "  largest micro-batch that fits" : "  fits");
+}
+
+static void append_tiers(const zr_plan_row *row, zr_buffer *out)
+{
+    char device[32], host[32], nvme[32];
+    zr_bytes_text((double)row->tiers[ZERO_TIER_device], device);
+    zr_bytes_text((double)row->tiers[ZERO_TIER_host], host);
+    zr_bytes_text((double)row->tiers[ZERO_TIER_nvme], nvme);
+    zr_buffer_printf(out, " = %8s + %8s  %10s", device, host, nvme);
 }
 
 static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int count, zr_buffer *out)
@@ -60,6 +80,8 @@ static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int coun
     }
     zr_bytes_text((double)zr_plan_row_total(row), text);
     zr_buffer_printf(out, "  %10s", text);
+    if (offloads(rows, count))
+        append_tiers(row, out);
     if (row->largest > 0 && row->micro_batch)
         zr_buffer_printf(out, "  %lld", (long long)row->largest);
     else if (row->largest >= 0)
@@ -82,9 +104,12 @@ static void append_json_row(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_printf(out, ",\"bytes\":{");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "", zr_memory_category_name((zero_memory_category)c), (long long)row->bytes[c]);
-    zr_buffer_printf(out, "},\"total\":%lld", (long long)zr_plan_row_total(row));
+    zr_buffer_printf(out, "},\"total\":%lld,\"tiers\":{", (long long)zr_plan_row_total(row));
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t), (long long)row->tiers[t]);
+    zr_buffer_printf(out, "}");
     if (row->largest >= 0)
-        zr_buffer_printf(out, ",\"fits\":%s", row->largest ? "true" : "false");
+        zr_buffer_printf(out, ",\"fits\":%s", row->largest > 0 && row->micro_batch <= row->largest ? "true" : "false");
     if (row->largest > 0 && row->micro_batch)
         zr_buffer_printf(out, ",\"largest_micro_batch\":%lld", (long long)row->largest);
     zr_buffer_printf(out, "}");

@@ -27,7 +27,36 @@ expect 0 "$ZERO" plan --new $TINY --memory 2MB
 command=$(tail -1 out.txt)
 rm -rf run
 case $command in *"zero train --new $TINY --data text.txt"*) ;; *) fail "no command: $command" ;; esac
-(cd "$WORK" && PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --steps 1 --quiet) || fail "the command does not run: $command"
+(cd "$WORK" && PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --threads 1 --steps 1 --quiet) || fail "the command does not run: $command"
+
+# Where states are offloaded each tier's bytes are told apart; a stage that cannot offload them has no row; budgets are held against them.
+mkdir disk
+echo '{"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "disk"}, "offload_optimizer": {"device": "cpu"}}}' >offload.json
+train --val none --steps 1 --micro-batch 3 --ranks 2 --config offload.json --out run --overwrite
+expect 0 "$ZERO" plan --new $TINY --micro-batch 3 --ranks 2 --config offload.json --json
+python3 - <<'PY' || fail "plan and run with offload differ"
+import json
+row, = json.load(open("out.txt"))["rows"]
+line = [json.loads(l) for l in open("run/metrics.jsonl")][0]
+assert row["stage"] == 3 and row["bytes"] == {k: v["held"] for k, v in line["mem"].items()}, (row["bytes"], line["mem"])
+assert row["tiers"] == line["tiers"] and row["total"] == row["tiers"]["device"] + row["tiers"]["host"], (row, line["tiers"])
+open("device", "w").write(str(row["tiers"]["device"]))
+open("host", "w").write(str(2 * row["tiers"]["host"]))
+PY
+fits() { expect 0 "$ZERO" plan --new $TINY --micro-batch 3 --ranks 2 --config offload.json --json "$@"; grep -o '"fits":[a-z]*' out.txt; }
+[ "$(fits --device-memory $(cat device) --host-memory $(cat host))" = '"fits":true' ] || fail "budgets of exactly the plan's bytes"
+[ "$(fits --device-memory $(($(cat device) - 1)))" = '"fits":false' ] || fail "a byte less on the device"
+[ "$(fits --host-memory $(($(cat host) - 1)))" = '"fits":false' ] || fail "a byte less on the host"
+[ "$(fits --memory $((($(cat device) + $(cat host) / 2))))" = '"fits":true' ] || fail "a memory of exactly the plan's bytes"
+expect 0 "$ZERO" plan --new $TINY --config offload.json --device-memory 1MB --dtype bf16
+grep -q 'parameters on NVMe, gradients and optimizer states on the host: stage 3 alone' out.txt || fail "where states lie"
+command=$(tail -1 out.txt)
+case $command in *"--config offload.json --dtype bf16 --device-memory 1000000 --ranks "*) ;; *) fail "no command: $command" ;; esac
+rm -rf run
+(PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --threads 1 --steps 1 --quiet) || fail "the command does not run: $command"
+refused 64 '--memory BYTES' "$ZERO" plan --params 7.5e9 --device-memory 1GB
+refused 64 'number of bytes' "$ZERO" plan --new gpt2 --host-memory 12XB
+
 expect 0 "$ZERO" plan --new gpt2 --memory 100MB --seq 64
 grep -q 'Nothing of this fits' out.txt || fail "a memory that is too small"
 refused 64 'none of --new' "$ZERO" plan
