@@ -3,6 +3,7 @@
 //
 //   stage 0: 16P   stage 1: 4P + 12P/N   stage 2: 2P + 14P/N   stage 3: 16P/N
 #include "api/plan_report.h"
+#include "base/bytes_text.h"
 
 #include <math.h>
 
@@ -41,7 +42,7 @@ static void append_spec(double parameters, zr_buffer *out)
 
 static void append_need(const zero_plan_options *options, zr_buffer *out)
 {
-    char memory[32];
+    char memory[ZR_BYTES_TEXT];
     zr_bytes_text((double)options->memory, memory);
     zr_buffer_printf(out, "\nFewest ranks whose model states fit into %s each:\n", memory);
     for (int stage = 0; stage <= 3; stage++) {

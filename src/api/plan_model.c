@@ -4,6 +4,7 @@
 #include "api/initialize.h"
 #include "api/machine.h"
 #include "api/plan_report.h"
+#include "base/bytes_text.h"
 #include "layers/layers.h"
 #include "model/unit.h"
 
@@ -201,7 +202,7 @@ static void append_limits(const planner *p, zr_buffer *out)
         {p->config->offload.host_memory, "on the machine's host"},
     };
     const char *separator = "";
-    char bytes[32];
+    char bytes[ZR_BYTES_TEXT];
     for (int i = 0; i < ZR_COUNT(limits); i++) {
         if (limits[i].bytes <= 0)
             continue;

@@ -1,11 +1,10 @@
 // zero_plan: which way of planning, and the tables that both write.
 #include "api/plan_report.h"
 
+#include "base/bytes_text.h"
 #include "base/json.h"
 #include "memory/ledger.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 int64_t zr_plan_row_total(const zr_plan_row *row)
@@ -14,19 +13,6 @@ int64_t zr_plan_row_total(const zr_plan_row *row)
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         total += row->bytes[c];
     return total;
-}
-
-void zr_bytes_text(double bytes, char out[static 32])
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-    int unit = 0;
-    while (bytes >= 999.5 && unit + 1 < ZR_COUNT(units)) {
-        bytes /= 1000;
-        unit++;
-    }
-    int digits = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
-    double scale = pow(10, digits);
-    snprintf(out, 32, "%.*f %s", digits, floor(bytes * scale + 0.5) / scale, units[unit]); // halves go up, as in the paper's tables
 }
 
 static bool used(const zr_plan_row *rows, int count, int category)
@@ -59,7 +45,7 @@ static void append_heading(const zr_plan_row *rows, int count, zr_buffer *out)
 
 static void append_tiers(const zr_plan_row *row, zr_buffer *out)
 {
-    char device[32], host[32], nvme[32];
+    char device[ZR_BYTES_TEXT], host[ZR_BYTES_TEXT], nvme[ZR_BYTES_TEXT];
     zr_bytes_text((double)row->tiers[ZERO_TIER_device], device);
     zr_bytes_text((double)row->tiers[ZERO_TIER_host], host);
     zr_bytes_text((double)row->tiers[ZERO_TIER_nvme], nvme);
@@ -68,7 +54,7 @@ static void append_tiers(const zr_plan_row *row, zr_buffer *out)
 
 static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int count, zr_buffer *out)
 {
-    char text[32];
+    char text[ZR_BYTES_TEXT];
     zr_buffer_printf(out, "%5d  %5d", row->stage, row->ranks);
     if (row->micro_batch)
         zr_buffer_printf(out, "  %11lld", (long long)row->micro_batch);

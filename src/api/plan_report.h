@@ -19,8 +19,6 @@ int64_t zr_plan_row_total(const zr_plan_row *row); // of memory: device and host
 void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
 // The same rows as a JSON object; `model`, `policy` name what they are for.
 void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy, double parameters, zr_buffer *out);
-// Bytes with a unit, "12.3 GB".
-void zr_bytes_text(double bytes, char out[static 32]);
 
 // plan_formula.c: only a number of parameters is known.
 zero_status zr_plan_by_formula(const zero_plan_options *options, zr_buffer *out, zero_error *error);

@@ -1,4 +1,5 @@
 // Bytes by category (contract 5), and whether they fit.
+#include "base/bytes_text.h"
 #include "plan/internal.h"
 
 #include <stdio.h>
@@ -77,21 +78,56 @@ static bool fits(const zr_plan *plan, const zr_machine *machine)
     return machine->memory_limit <= 0 || zr_plan_total_bytes(plan) <= machine->memory_limit;
 }
 
-static bool would_fit(const zr_plan *plan, const zr_machine *machine, const zr_settings *settings, int64_t batch, int64_t *bytes)
+// "1.95 MB", or "1.95 MB on the device, 778 kB on the host".
+static void describe_need(const zr_plan *plan, char *out, size_t size)
+{
+    int64_t on_host = zr_plan_tier_bytes(plan, ZERO_TIER_host);
+    char device[ZR_BYTES_TEXT], host[ZR_BYTES_TEXT];
+    zr_bytes_text((double)zr_plan_tier_bytes(plan, ZERO_TIER_device), device);
+    zr_bytes_text((double)on_host, host);
+    if (on_host)
+        snprintf(out, size, "%s on the device, %s on the host", device, host);
+    else
+        snprintf(out, size, "%s", device);
+}
+
+static bool would_fit(const zr_plan *plan, const zr_machine *machine, const zr_settings *settings, int64_t batch, char *need, size_t size)
 {
     zero_shape shape = plan->shape;
     zr_plan *other = NULL;
     shape.batch = batch;
     bool good = zr_plan_create(plan->model, &shape, settings, machine, &other, NULL) == ZERO_OK && fits(other, machine);
-    *bytes = good ? zr_plan_total_bytes(other) : 0;
+    if (good)
+        describe_need(other, need, size);
     zr_plan_destroy(other);
     return good;
 }
 
-static const char *tier_text(zero_tier tier)
+// Where it is already farther it stays. How states travel is what the configuration says of them, or its defaults where it says nothing.
+static zr_settings moved(const zr_settings *now, int stage, zero_tier optimizer, zero_tier parameters)
+{
+    zr_settings settings = *now;
+    zr_tiering *tiering = &settings.tiering;
+    settings.stage = stage;
+    tiering->optimizer = now->inference ? ZERO_TIER_device : ZR_MAX(optimizer, now->tiering.optimizer);
+    tiering->parameters = ZR_MAX(parameters, now->tiering.parameters);
+    tiering->on_device = tiering->optimizer == now->tiering.optimizer ? now->tiering.on_device : 0;
+    if (tiering->optimizer != ZERO_TIER_device && now->tiering.optimizer == ZERO_TIER_device)
+        tiering->read_ahead = tiering->write_behind = true;
+    if (tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme)
+        tiering->sub_group = ZR_MIN(tiering->sub_group > 0 ? tiering->sub_group : INT64_MAX, 1 << 20);
+    return settings;
+}
+
+static void describe_fit(const zr_settings *settings, int64_t batch, const char *need, char *out, size_t size)
 {
     static const char *const texts[] = {[ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
-    return texts[tier];
+    const zr_tiering *tiering = &settings->tiering;
+    if (settings->inference)
+        snprintf(out, size, "offload_param %s, micro-batch %lld would fit (%s)", texts[tiering->parameters], (long long)batch, need);
+    else
+        snprintf(out, size, "stage %d with offload_optimizer %s, offload_param %s, micro-batch %lld would fit (%s)", settings->stage,
+                 texts[tiering->optimizer], texts[tiering->parameters], (long long)batch, need);
 }
 
 // The first change, least intrusive first, under which the plan fits: a higher stage, then states and then parameters on farther tiers,
@@ -102,49 +138,44 @@ static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, s
         {ZERO_TIER_device, ZERO_TIER_device}, {ZERO_TIER_host, ZERO_TIER_device}, {ZERO_TIER_nvme, ZERO_TIER_device},
         {ZERO_TIER_host, ZERO_TIER_host}, {ZERO_TIER_nvme, ZERO_TIER_host}, {ZERO_TIER_nvme, ZERO_TIER_nvme},
     };
-    const zr_tiering *now = &plan->settings.tiering;
-    snprintf(out, size, "no stage, offload and micro-batch of this model fits; a smaller model or more ranks would");
+    char need[96];
     for (int64_t batch = plan->shape.batch; batch >= 1; batch /= 2) {
         for (int i = 0; i < ZR_COUNT(farther); i++) {
             for (int stage = ZR_MAX(plan->settings.stage, farther[i][1] ? 3 : farther[i][0] ? 1 : 0); stage <= 3; stage++) {
-                zr_settings settings = plan->settings;
-                zr_tiering *tiering = &settings.tiering;
-                int64_t bytes;
-                settings.stage = stage;
-                tiering->optimizer = ZR_MAX(farther[i][0], now->optimizer);
-                tiering->parameters = ZR_MAX(farther[i][1], now->parameters);
-                tiering->on_device = tiering->optimizer == now->optimizer ? now->on_device : 0;
-                if (tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme)
-                    tiering->sub_group = ZR_MIN(tiering->sub_group > 0 ? tiering->sub_group : INT64_MAX, 1 << 20);
-                if (settings.inference && i > 0 && farther[i][0] != farther[i][1])
+                zr_settings settings = moved(&plan->settings, stage, farther[i][0], farther[i][1]);
+                if (!would_fit(plan, machine, &settings, batch, need, sizeof need))
                     continue;
-                if (!would_fit(plan, machine, &settings, batch, &bytes))
-                    continue;
-                snprintf(out, size, "stage %d with offload_optimizer %s, offload_param %s, micro-batch %lld would fit (%.2f GB)", stage,
-                         tier_text(tiering->optimizer), tier_text(tiering->parameters), (long long)batch, (double)bytes / 1e9);
+                describe_fit(&settings, batch, need, out, size);
                 return;
             }
         }
     }
+    snprintf(out, size, "no stage, offload and micro-batch of this model fits; a smaller model or more ranks would");
 }
 
 // Which limit is exceeded, and by how much.
 static void describe_excess(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
 {
     static const char *const budgets[] = {"on the device", "on the host", "on NVMe"};
-    for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        if (machine->tier_limit[t] > 0 && zr_plan_tier_bytes(plan, t) > machine->tier_limit[t]) {
-            snprintf(out, size, "%.3f GB a rank are needed %s, its budget is %.3f GB", (double)zr_plan_tier_bytes(plan, t) / 1e9, budgets[t],
-                     (double)machine->tier_limit[t] / 1e9);
-            return;
-        }
-    snprintf(out, size, "%.2f GB a rank are needed, %.2f GB are there (%s)", (double)zr_plan_total_bytes(plan) / 1e9, (double)machine->memory_limit / 1e9,
-             machine->memory_reason);
+    char need[ZR_BYTES_TEXT], more[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
+    for (int t = 0; t < ZERO_TIER_COUNT; t++) {
+        int64_t bytes = zr_plan_tier_bytes(plan, t), most = machine->tier_limit[t];
+        if (most <= 0 || bytes <= most)
+            continue;
+        zr_bytes_text((double)bytes, need);
+        zr_bytes_text((double)(bytes - most), more);
+        zr_bytes_text((double)most, limit);
+        snprintf(out, size, "%s a rank are needed %s, %s more than its budget of %s", need, budgets[t], more, limit);
+        return;
+    }
+    zr_bytes_text((double)zr_plan_total_bytes(plan), need);
+    zr_bytes_text((double)machine->memory_limit, limit);
+    snprintf(out, size, "%s a rank are needed, %s are there (%s)", need, limit, machine->memory_reason);
 }
 
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error)
 {
-    char excess[256], advice[200];
+    char excess[256], advice[256];
     if (fits(plan, machine))
         return ZERO_OK;
     describe_excess(plan, machine, excess, sizeof excess);

@@ -58,7 +58,7 @@ refused 64 'both --new and --model' "$ZERO" train --new $TINY --model x --data "
 refused 64 'no text' "$ZERO" train --new $TINY --out out
 refused 64 'no place' "$ZERO" train --new $TINY --data "$TEXT"
 refused 64 '--steps and --epochs' "$ZERO" train --new $TINY --data "$TEXT" --out out --steps 1 --epochs 1
-refused 78 'GB a rank are needed' "$ZERO" train --new gpt2-xl --micro-batch 500 --data "$TEXT" --quiet --out out
+refused 78 'TB a rank are needed' "$ZERO" train --new gpt2-xl --micro-batch 500 --data "$TEXT" --quiet --out out
 
 train --steps 2 --val none --out model-run
 cp -r model-run/model truncated

@@ -1,0 +1,19 @@
+#include "base/bytes_text.h"
+
+#include "base/status.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void zr_bytes_text(double bytes, char out[static ZR_BYTES_TEXT])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    int unit = 0;
+    while (bytes >= 999.5 && unit + 1 < ZR_COUNT(units)) {
+        bytes /= 1000;
+        unit++;
+    }
+    int digits = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
+    double scale = pow(10, digits);
+    snprintf(out, ZR_BYTES_TEXT, "%.*f %s", digits, floor(bytes * scale + 0.5) / scale, units[unit]); // halves go up, as in the paper's tables
+}
