@@ -40,3 +40,13 @@ print([(l["step"], l["loss"], l["grad_norm"]) for l in lines if "loss" in l])
 print(hashlib.sha256(open(sys.argv[1] + "/model/model.safetensors", "rb").read()).hexdigest())
 PY
 }
+
+# Ranks that a process has started, in order: by /proc alone, as a bare machine has no pgrep; their numbers begin again at some time.
+children_of() {
+    local file line
+    for file in /proc/[0-9]*/stat; do
+        read -r line 2>/dev/null <"$file" || continue
+        set -- "$1" "${line%% *}" ${line##*) } # the parent's number; this process; state, its parent, ...
+        [ "$4" != "$1" ] || echo "$(tr '\0' '\n' <"/proc/$2/environ" | sed -n 's/^RANK=//p') $2"
+    done | sort -n | cut -d ' ' -f 2
+}

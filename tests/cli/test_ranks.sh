@@ -5,14 +5,6 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0 # a sanitizer w
 now() { date +%s%N; }
 parent=
 trap '[ -z "$parent" ] || kill -KILL $parent 2>/dev/null; cd /; rm -rf "$WORK"' EXIT
-children_of() { # by /proc alone: a bare machine has no pgrep
-    local file line
-    for file in /proc/[0-9]*/stat; do
-        read -r line 2>/dev/null <"$file" || continue
-        set -- "$1" "${line%% *}" ${line##*) } # the parent's number; this process; state, its parent, ...
-        [ "$4" != "$1" ] || echo "$2"
-    done
-}
 ours_in_shm() { ls /dev/shm 2>/dev/null | grep -i zero; } # others may use it at the same time
 start() { # the parent's number in $parent, once step lines come
     rm -rf run

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Model states on device, host and NVMe: the same bits wherever they lie, nothing left on the disk however a run ends, one clear error for
+# a directory or a budget that will not do, and a model larger than its device's budget answers.
+[ ! -w /dev/shm ] || export TMPDIR=/dev/shm
+. "$(dirname "$0")/lib.sh"
+parent=
+trap '[ -z "$parent" ] || kill -KILL $parent 2>/dev/null; cd /; chmod -R u+w "$WORK"; rm -rf "$WORK"' EXIT
+mkdir disk
+LARGER=gpt2:layers=6,heads=4,width=256,context=64 # its states on NVMe need less memory than on the host
+
+# place STAGE OPTIMIZER PARAMETERS [DIRECTORY]: a configuration in place.json, with sub-groups that cut the model's pieces.
+place() {
+    cat >place.json <<JSON
+{"zero_optimization": {"stage": $1, "sub_group_size": 5000, "stage3_param_persistence_threshold": 0,
+  "offload_optimizer": {"device": "$2", "nvme_path": "${4:-disk}"}, "offload_param": {"device": "$3", "nvme_path": "${4:-disk}"}}}
+JSON
+}
+left() { ls -A disk; }
+
+# Whether each step read from NVMe, and each line tells of it: "all", "none" or "some".
+reads() {
+    python3 - "$1" <<'PY'
+import sys, json
+steps = [l for l in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")) if "loss" in l]
+read = [l.get("io", {}).get("nvme", {}).get("read", 0) > 0 for l in steps]
+print("all" if all(read) else "some" if any(read) else "none")
+PY
+}
+
+# placed STAGE OPTIMIZER PARAMETERS [OPTION...]: a run with states there, in run; reads the disk if and only if something lies on it.
+placed() {
+    local stage=$1 optimizer=$2 parameters=$3 want=none
+    shift 3
+    place $stage $optimizer $parameters
+    train --val none --steps 4 --micro-batch 2 --accumulation 2 --ranks 2 --lr 1e-3 --config place.json --out run --overwrite "$@" ||
+        fail "stage $stage, optimizer on $optimizer, parameters on $parameters"
+    [ -z "$(left)" ] || fail "left on the disk by stage $stage, optimizer on $optimizer, parameters on $parameters: $(left)"
+    case "$optimizer $parameters" in *nvme*) want=all ;; esac
+    [ "$(reads run)" = $want ] || fail "of the steps of stage $stage, optimizer on $optimizer, parameters on $parameters, $(reads run) read NVMe, not $want"
+}
+
+placed 3 none none
+reference=$(fingerprint run)
+cp -r run/model model
+for optimizer in none cpu nvme; do
+    for parameters in none cpu nvme; do
+        [ "$optimizer $parameters" = "none none" ] && continue
+        placed 3 $optimizer $parameters
+        [ "$(fingerprint run)" = "$reference" ] || fail "other bits with the optimizer on $optimizer, parameters on $parameters"
+    done
+done
+for stage in 1 2; do
+    for optimizer in cpu nvme; do
+        placed $stage $optimizer none
+        [ "$(fingerprint run)" = "$reference" ] || fail "other bits at stage $stage with the optimizer on $optimizer"
+    done
+done
+placed 3 none none --dtype bf16
+reference=$(fingerprint run)
+placed 3 nvme nvme --dtype bf16
+[ "$(fingerprint run)" = "$reference" ] || fail "other bits in bf16"
+
+# Evaluation and generation with the same files, on any number of ranks.
+ask() { "$ZERO" eval --model model --data "$TEXT" --threads 1 "$@" && "$ZERO" generate --model model --tokens 40 --prompt "12 times" --seed 4 --threads 1 "$@"; }
+ask >plain.txt || fail "evaluating and generating"
+ask --dtype bf16 >narrow.txt || fail "evaluating and generating in bf16"
+cmp -s plain.txt narrow.txt && fail "bf16 measures what fp32 does"
+for parameters in none cpu nvme; do
+    place 3 nvme $parameters
+    sed -i 's/^{/{"train_batch_size": 7, "optimizer": {"type": "SGD", "params": {"lr": 1}}, "bf16": {"enabled": true}, /' place.json
+    ask --config place.json --dtype fp32 >out.txt 2>err.txt || fail "with parameters on $parameters: $(cat err.txt)"
+    cmp out.txt plain.txt || fail "another answer with parameters on $parameters"
+    ask --config place.json >out.txt 2>err.txt || fail "with parameters on $parameters in bf16: $(cat err.txt)"
+    cmp out.txt narrow.txt || fail "another answer in bf16 with parameters on $parameters"
+    expect 0 "$ZERO" run --ranks 3 "$ZERO" eval --model model --data "$TEXT" --threads 1 --config place.json --dtype fp32
+    [ "$(cat out.txt)" = "$(head -3 plain.txt)" ] || fail "three ranks measure something else with parameters on $parameters"
+    [ -z "$(left)" ] || fail "left on the disk by an evaluation: $(left)"
+done
+
+# Whoever dies, and however many: nothing is left.
+place 3 nvme nvme
+for victims in all one; do
+    rm -rf run
+    "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --ranks 2 --micro-batch 1 --steps 10000000 --config place.json --out run >out.txt 2>err.txt &
+    parent=$!
+    for _ in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done
+    [ -s run/metrics.jsonl ] || fail "no step within 30 s: $(cat err.txt)"
+    children=$(children_of $parent)
+    [ $victims = all ] || children=$(echo "$children" | tail -1)
+    kill -KILL $children
+    got=0
+    { wait $parent || got=$?; } 2>/dev/null
+    parent=
+    [ $got -eq 137 ] || fail "exit code $got, not 137, after $victims of the ranks were killed: $(cat err.txt)"
+    [ "$(wc -l <err.txt)" -eq 1 ] || fail "message: $(cat err.txt)"
+    [ -z "$(left)" ] || fail "left on the disk after $victims of the ranks were killed: $(left)"
+done
+
+# Directories that will not do: a mistake of whoever wrote the configuration.
+attempt=(--new $TINY --data "$TEXT" --threads 1 --quiet --steps 1 --ranks 2 --config place.json --out out)
+touch file
+mkdir -m 555 sealed
+without_power= # of the superuser over modes
+[ "$(id -u)" -ne 0 ] || without_power="setpriv --bounding-set=-dac_override,-dac_read_search"
+for what in nowhere file sealed; do
+    for places in "nvme none" "none nvme"; do
+        place 3 $places $what
+        [ $what = sealed ] && $without_power test -w sealed && echo "not tested: a directory that cannot be written" && continue
+        refused 64 "cannot make a scratch file in \"$what\"" $without_power "$ZERO" train "${attempt[@]}"
+    done
+done
+place 3 none nvme nowhere
+refused 64 'cannot make a scratch file in "nowhere"' "$ZERO" eval --model model --data "$TEXT" --threads 1 --config place.json
+
+# Budgets: exactly what the plan says is enough, a byte less is not, and the advice can be followed.
+tier() { python3 -c "import json, sys; print(json.load(open('plan.json'))['rows'][0]['tiers']['$1'])"; }
+refused_for() { # refused_for TIER OPTION...: a training in `budget` ends with advice, which is then followed
+    local where=$1
+    shift
+    refused 78 "more than its budget of" "$ZERO" train --data "$TEXT" --threads 1 --quiet --steps 1 --out out "$@" --config place.json $budget
+    grep -q "are needed on the $where, " err.txt || fail "not the $where: $(cat err.txt)"
+    set -- "$@" $(sed -nE 's/.*; stage ([0-3]) with offload_optimizer (none|cpu|nvme), offload_param (none|cpu|nvme), micro-batch ([0-9]+) would fit.*/\1 \2 \3 --micro-batch \4/p' err.txt)
+    local given=("${@:1:$#-5}") advice=("${@:$#-4}")
+    [ "${advice[3]}" = --micro-batch ] || fail "no advice: $(cat err.txt)"
+    place "${advice[0]}" "${advice[1]}" "${advice[2]}"
+    expect 0 "$ZERO" train --data "$TEXT" --threads 1 --quiet --steps 1 --out run --overwrite "${given[@]}" "${advice[@]:3}" --config place.json $budget
+    echo "${advice[*]}" >advice.txt
+}
+place 3 cpu cpu
+expect 0 "$ZERO" plan --new $TINY --micro-batch 2 --ranks 2 --config place.json --json
+mv out.txt plan.json
+budget="--device-memory $(tier device) --host-memory $((2 * $(tier host)))"
+train --micro-batch 2 --ranks 2 --steps 1 --config place.json --out run --overwrite $budget
+budget="--device-memory $(($(tier device) - 1))"
+place 3 none none
+refused_for device --new $TINY --ranks 2
+budget="--host-memory 40MB"
+place 3 cpu cpu
+refused_for host --new $LARGER
+grep -q nvme advice.txt || fail "advice: $(cat advice.txt)"
+budget="--device-memory 60MB --host-memory 46MB"
+place 3 none none
+refused_for device --new $LARGER
+grep -q nvme advice.txt || fail "advice: $(cat advice.txt)"
+
+# 19 MB of parameters answer in 8 MB of device and 14 MB of host, through which 3 of 8 units travel at a time.
+budget="--device-memory 8MB --host-memory 14MB"
+asks="$ZERO generate --model run/model --tokens 3 --seed 1 --threads 1"
+place 3 none nvme
+expect 0 $asks
+cp out.txt plain.txt
+refused 78 'offload_param nvme' $asks $budget
+expect 0 $asks --config place.json $budget
+cmp out.txt plain.txt || fail "another answer in less memory"
+[ -z "$(left)" ] || fail "left on the disk: $(left)"
+echo "the same bits on device, host and NVMe"
