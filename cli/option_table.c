@@ -29,7 +29,7 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_OUT] = {.name = "--out", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN,
         .help = "where metrics.jsonl, config.json, model/ and best/ go"},
     [OPT_CONFIG] = {.name = "--config", .argument = "FILE", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | PLAN,
-        .help = "a DeepSpeed configuration file; flags win over it; eval and generate read precision, offload_param and budgets"},
+        .help = "a DeepSpeed configuration file; flags win over it"},
     [OPT_RANKS] = {.name = "--ranks", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN | RUN | PLAN | BENCH,
         .least = 1, .most = 1048576, .standard_text = "1, or the launcher's", .help = "processes on this machine (train, run: at most 1024)"},
     [OPT_THREADS] = {.name = "--threads", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | GENERATE | BENCH,
@@ -110,12 +110,14 @@ const cli_command cli_commands[CLI_COMMANDS] = {
         .purpose = "start a program of your own on N ranks of this machine",
         .detail = "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its environment; zero_comm_open reads them. "
                   "If one rank fails, the others are ended."},
-    [CLI_EVAL] = {.name = "eval", .usage = "--model DIR --data FILE [--seq T]", .run = cli_eval,
+    [CLI_EVAL] = {.name = "eval", .usage = "--model DIR --data FILE [OPTION...]", .run = cli_eval,
         .purpose = "mean cross-entropy of a text",
         .detail = "Windows start at i*T, i < floor((n-1)/T); targets are shifted by one, the tail is dropped. Standard output: a line "
-                  "`loss X` (nats), then perplexity and bits_per_byte."},
+                  "`loss X` (nats), then perplexity and bits_per_byte. Of --config precision, offload_param and budgets are read, as by "
+                  "generate: parameters on the host or on NVMe give the same bits."},
     [CLI_GENERATE] = {.name = "generate", .usage = "--model DIR [--prompt TEXT] [OPTION...]", .run = cli_generate,
-        .purpose = "text sampled from a model"},
+        .purpose = "text sampled from a model",
+        .detail = "With --config its parameters lie where offload_param says, on the host or on NVMe: the text is the same."},
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},

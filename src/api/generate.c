@@ -24,6 +24,7 @@ static zero_status generate(zero_comm *comm, const zero_generate_options *option
                        .top_p = options->top_p, .seed = options->seed};
     ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
     ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
+    ZERO_TRY(zr_sample_check_memory(loaded->engine, &loaded->shape, error));
     return zr_sample(loaded->engine, &loaded->shape, loaded->tokenizer, &how, options->emit, options->user, error);
 }
 

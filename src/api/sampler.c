@@ -3,6 +3,7 @@
 
 #include "api/choose.h"
 #include "api/machine.h"
+#include "base/bytes_text.h"
 #include "base/random.h"
 #include "engine/engine.h"
 #include "layers/layers.h"
@@ -85,27 +86,56 @@ static zero_status decode_needs(const sampler *s, zr_queue *queue, size_t *works
     return ZERO_OK;
 }
 
+typedef struct room { // bytes
+    size_t cache, width, logits, candidates, window, workspace, scratch;
+    size_t total;
+} room;
+
+static zero_status measure(const sampler *s, zr_queue *queue, room *out, zero_error *error)
+{
+    size_t vocabulary = (size_t)s->config->vocab_size;
+    *out = (room){.cache = zr_gpt2_decode_cache_bytes(s->config, s->config->n_positions), .width = sizeof(float) * (size_t)s->config->n_embd,
+                  .logits = vocabulary * sizeof(float), .candidates = vocabulary * sizeof(zr_candidate),
+                  .window = sizeof(int32_t) * (size_t)s->config->n_positions};
+    ZERO_TRY(decode_needs(s, queue, &out->workspace, &out->scratch, error));
+    size_t parts[] = {out->cache, out->cache, out->width, out->width, out->logits, out->candidates, out->window, out->workspace, out->scratch};
+    for (int i = 0; i < ZR_COUNT(parts); i++)
+        out->total += ZR_ROUND_UP(parts[i], ZR_ALIGN);
+    return ZERO_OK;
+}
+
 static zero_status reserve(sampler *s, zr_queue *queue, zero_error *error)
 {
-    size_t workspace, scratch, cache = zr_gpt2_decode_cache_bytes(s->config, s->config->n_positions);
-    size_t width = sizeof(float) * (size_t)s->config->n_embd, vocabulary = (size_t)s->config->vocab_size;
-    size_t window = sizeof(int32_t) * (size_t)s->config->n_positions;
-    ZERO_TRY(decode_needs(s, queue, &workspace, &scratch, error));
-    size_t parts[] = {cache, cache, width, width, vocabulary * sizeof(float), vocabulary * sizeof(zr_candidate), window, workspace, scratch};
-    size_t total = 0;
-    for (int i = 0; i < ZR_COUNT(parts); i++)
-        total += ZR_ROUND_UP(parts[i], ZR_ALIGN);
-    ZERO_TRY(zr_arena_create(&s->ledger, ZERO_TIER_host, ZERO_MEM_workspace, total, &s->arena, error));
-    s->cache = (zr_decode_cache){.capacity = s->config->n_positions, .k = zr_arena_take(&s->arena, cache), .v = zr_arena_take(&s->arena, cache)};
-    s->state[0] = zr_arena_take(&s->arena, width);
-    s->state[1] = zr_arena_take(&s->arena, width);
-    s->logits = zr_arena_take(&s->arena, vocabulary * sizeof(float));
-    s->room = zr_arena_take(&s->arena, vocabulary * sizeof(zr_candidate));
-    s->window = zr_arena_take(&s->arena, window);
-    s->workspace = zr_arena_take(&s->arena, workspace);
-    queue->scratch = zr_arena_take(&s->arena, scratch);
-    queue->scratch_bytes = scratch;
+    room room;
+    ZERO_TRY(measure(s, queue, &room, error));
+    ZERO_TRY(zr_arena_create(&s->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &s->arena, error));
+    s->cache = (zr_decode_cache){.capacity = s->config->n_positions, .k = zr_arena_take(&s->arena, room.cache), .v = zr_arena_take(&s->arena, room.cache)};
+    s->state[0] = zr_arena_take(&s->arena, room.width);
+    s->state[1] = zr_arena_take(&s->arena, room.width);
+    s->logits = zr_arena_take(&s->arena, room.logits);
+    s->room = zr_arena_take(&s->arena, room.candidates);
+    s->window = zr_arena_take(&s->arena, room.window);
+    s->workspace = zr_arena_take(&s->arena, room.workspace);
+    queue->scratch = zr_arena_take(&s->arena, room.scratch);
+    queue->scratch_bytes = room.scratch;
     return ZERO_OK;
+}
+
+zero_status zr_sample_check_memory(zero_engine *engine, const zero_gpt2_config *config, zero_error *error)
+{
+    const sampler s = {.engine = engine, .config = config};
+    int64_t budget = zr_engine_config(engine)->offload.host_memory / zr_local_ranks(zr_engine_comm(engine));
+    int64_t planned = zr_plan_tier_bytes(zr_engine_plan(engine), ZERO_TIER_host);
+    char own[ZR_BYTES_TEXT], parameters[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
+    room room;
+    ZERO_TRY(measure(&s, zr_engine_queue(engine), &room, error));
+    if (budget <= 0 || planned + (int64_t)room.total <= budget)
+        return ZERO_OK;
+    zr_bytes_text((double)room.total, own);
+    zr_bytes_text((double)planned, parameters);
+    zr_bytes_text((double)budget, limit);
+    return zr_fail(error, ZERO_ERR_LIMIT, "generating with a context of %lld: %s are needed on the host for keys, values and logits, and %s for parameters; its budget is %s (--host-memory)",
+                   (long long)config->n_positions, own, parameters, limit);
 }
 
 // The prompt's tokens; a vocabulary of characters may lack the new line, then its first token begins.

@@ -20,7 +20,9 @@ typedef int (*zr_emit)(void *user, const char *text, size_t length); // whole UT
 // Collective where the engine has several ranks (all draw the same tokens). Between steps only.
 zero_status zr_sample(zero_engine *engine, const zero_gpt2_config *config, const zr_tokenizer *tokenizer, const zr_sampling *how, zr_emit emit, void *user,
                       zero_error *error);
-// The same into a buffer, for samples during training.
+// Whether what generation reserves beside the engine fits into the host's budget of its configuration. Not collective.
+zero_status zr_sample_check_memory(zero_engine *engine, const zero_gpt2_config *config, zero_error *error);
+// zr_sample into a buffer, for samples during training.
 zero_status zr_sample_text(zero_engine *engine, const zero_gpt2_config *config, const zr_tokenizer *tokenizer, const zr_sampling *how, zr_buffer *out,
                            zero_error *error);
 

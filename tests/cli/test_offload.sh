@@ -150,6 +150,7 @@ place 3 none nvme
 expect 0 $asks
 cp out.txt plain.txt
 refused 78 'offload_param nvme' $asks $budget
+refused 78 'keys, values and logits' $asks --config place.json --host-memory 13500kB
 expect 0 $asks --config place.json $budget
 cmp out.txt plain.txt || fail "another answer in less memory"
 [ -z "$(left)" ] || fail "left on the disk: $(left)"
