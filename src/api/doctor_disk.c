@@ -1,7 +1,7 @@
 // zero_doctor's second half: the disk that training could offload to, and how large a model the tiers of this machine could take.
 #include "api/disk.h"
 #include "api/doctor.h"
-#include "api/plan_report.h"
+#include "base/bytes_text.h"
 #include "plan/states.h"
 
 #include <math.h>

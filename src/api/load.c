@@ -3,6 +3,7 @@
 #include "api/config_text.h"
 #include "api/defaults.h"
 #include "api/initialize.h"
+#include "api/tiling.h"
 #include "layers/layers.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ static zero_status read_model(const char *directory, zr_loaded *out, zero_error 
     if (zr_tokenizer_vocabulary(out->tokenizer) > out->shape.vocab_size)
         return zr_fail(error, ZERO_ERR_DATA, "%s: the tokenizer has %d tokens, the model a vocabulary of %lld", directory,
                        zr_tokenizer_vocabulary(out->tokenizer), (long long)out->shape.vocab_size);
-    return zr_gpt2_build(&out->shape, &zr_gpt2_unit_ops, &out->model, error);
+    return ZERO_OK;
 }
 
 static zero_status set_budget(zr_config *config, const char *key, int64_t bytes, const char *flag, const zero_logger *logger, zero_error *error)
@@ -54,7 +55,9 @@ static zero_status read_config(const zero_comm *comm, const zr_load_options *opt
 zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out, zero_error *error)
 {
     ZERO_TRY(read_model(options->directory, out, error));
-    return read_config(comm, options, out, error);
+    ZERO_TRY(read_config(comm, options, out, error));
+    zr_tiling_apply(out->config, &out->shape);
+    return zr_gpt2_build(&out->shape, &zr_gpt2_unit_ops, &out->model, error);
 }
 
 zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int64_t batch, int64_t seq, zr_loaded *loaded, zero_error *error)

@@ -4,6 +4,7 @@
 #include "api/initialize.h"
 #include "api/machine.h"
 #include "api/plan_report.h"
+#include "api/tiling.h"
 #include "base/bytes_text.h"
 #include "layers/layers.h"
 #include "model/unit.h"
@@ -66,6 +67,11 @@ static zero_status read_config(planner *p, zero_error *error)
     }
     ZERO_TRY(zr_config_defaults_apply(p->config, &facts, NULL, error));
     ZERO_TRY(zr_config_resolve(p->config, &facts, NULL, error));
+    if (zr_tiling_apply(p->config, &p->shape)) {
+        zr_gpt2_free(p->model);
+        p->model = NULL;
+        ZERO_TRY(zr_gpt2_build(&p->shape, &zr_gpt2_unit_ops, &p->model, error));
+    }
     p->settings = zr_settings_of(p->config, false);
     return ZERO_OK;
 }
