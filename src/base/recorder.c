@@ -58,21 +58,34 @@ int64_t zr_recorder_begin(const zr_recorder *recorder)
     return recorder ? zr_clock_nanoseconds() : 0;
 }
 
+static void add(zr_recorder *recorder, const zr_record *record)
+{
+    if (recorder->count == recorder->capacity)
+        recorder->dropped++;
+    else
+        recorder->records[recorder->count++] = *record;
+}
+
 void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes, int64_t flops, int32_t slot)
 {
-    if (!recorder)
-        return;
-    if (recorder->count == recorder->capacity) {
-        recorder->dropped++;
-        return;
-    }
-    recorder->records[recorder->count++] = (zr_record){.begin = begin,
-                                                       .end = zr_clock_nanoseconds(),
-                                                       .bytes = bytes,
-                                                       .flops = flops,
-                                                       .unit = recorder->unit,
-                                                       .slot = slot,
-                                                       .what = what};
+    if (recorder)
+        add(recorder, &(zr_record){.begin = begin, .end = zr_clock_nanoseconds(), .bytes = bytes, .flops = flops, .unit = recorder->unit, .slot = slot, .what = what});
+}
+
+void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end, int64_t bytes)
+{
+    if (recorder)
+        add(recorder, &(zr_record){.begin = begin, .end = end, .bytes = bytes, .unit = -1, .slot = -1, .what = what});
+}
+
+bool zr_activity_is_aside(zr_activity what)
+{
+    return what == ZR_ACTIVITY_disk_read || what == ZR_ACTIVITY_disk_write;
+}
+
+bool zr_recorder_is_within(const zr_recorder *recorder, int64_t i, const zr_record *around)
+{
+    return zr_activity_is_aside(recorder->records[i].what) || recorder->records[i].begin >= around->begin;
 }
 
 // The waits inside of a record ended before it did, so they stand right before it.
@@ -82,7 +95,7 @@ int64_t zr_recorder_own_time(const zr_recorder *recorder, int64_t first, int64_t
     int64_t own = record->end - record->begin;
     if (record->what == ZR_ACTIVITY_wait || zr_activity_track(record->what) != ZR_TRACK_COMM)
         return own;
-    for (int64_t k = i - 1; k >= first && recorder->records[k].begin >= record->begin; k--)
+    for (int64_t k = i - 1; k >= first && zr_recorder_is_within(recorder, k, record); k--)
         if (recorder->records[k].what == ZR_ACTIVITY_wait)
             own -= recorder->records[k].end - recorder->records[k].begin;
     return own;

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-typedef enum zr_track { ZR_TRACK_PHASE, ZR_TRACK_COMPUTE, ZR_TRACK_COMM, ZR_TRACK_COUNT } zr_track;
+typedef enum zr_track { ZR_TRACK_PHASE, ZR_TRACK_COMPUTE, ZR_TRACK_COMM, ZR_TRACK_DISK, ZR_TRACK_COUNT } zr_track;
 
 // name, what people read, track
 #define ZR_ACTIVITIES(X)                                                    \
@@ -29,7 +29,10 @@ typedef enum zr_track { ZR_TRACK_PHASE, ZR_TRACK_COMPUTE, ZR_TRACK_COMM, ZR_TRAC
     X(all_gather, "all-gather", COMM)                                       \
     X(all_reduce, "all-reduce of scalars", COMM)                            \
     X(broadcast, "broadcast", COMM)                                         \
-    X(wait, "waiting for other ranks", COMM)
+    X(wait, "waiting for other ranks", COMM)                                \
+    X(disk_wait, "waiting for NVMe", DISK)                                  \
+    X(disk_read, "reading from NVMe", DISK)                                 \
+    X(disk_write, "writing to NVMe", DISK)
 
 typedef enum zr_activity {
 #define ZR_ACTIVITY_ENUM(name, text, track) ZR_ACTIVITY_##name,
@@ -38,6 +41,7 @@ typedef enum zr_activity {
     ZR_ACTIVITY_COUNT
 } zr_activity;
 
+bool zr_activity_is_aside(zr_activity what); // of other threads: such records overlap each other
 const char *zr_activity_name(zr_activity what); // "product", for traces
 const char *zr_activity_text(zr_activity what); // "matrix products", for people
 zr_track zr_activity_track(zr_activity what);
@@ -63,8 +67,12 @@ void zr_recorder_destroy(zr_recorder *recorder); // NULL is allowed
 void zr_recorder_clear(zr_recorder *recorder);
 // Appends what began at `begin` and ends now. recorder NULL: nothing.
 void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes, int64_t flops, int32_t slot);
+// The same for what went on beside this thread, from begin to end: transfers, of no unit.
+void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end, int64_t bytes);
 int64_t zr_recorder_begin(const zr_recorder *recorder); // now; 0 where recorder is NULL
 
+// Whether record i, which stands before `around`, began inside of it; what went on aside is passed over.
+bool zr_recorder_is_within(const zr_recorder *recorder, int64_t i, const zr_record *around);
 // Nanoseconds of record i, of which first is the earliest that counts; a collective's without the waits inside of it.
 int64_t zr_recorder_own_time(const zr_recorder *recorder, int64_t first, int64_t i);
 

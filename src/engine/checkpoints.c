@@ -32,7 +32,7 @@ static zero_status move(zero_engine *engine, int segment, bool out, zero_error *
     char *buffer = buffer_of(engine, segment);
     engine->offload.to_host += out ? range.count : 0;
     engine->offload.to_device += out ? 0 : range.count;
-    ZERO_TRY(zr_transfer_wait(transfer, error));
+    ZERO_TRY(zr_offload_await(engine, transfer, error));
     if (zr_store_needs_buffer(store))
         return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer, error);
     char *host = zr_store_at(store, range.first);
@@ -44,7 +44,7 @@ zero_status zr_checkpoints_before_forward(zero_engine *engine, int unit, zero_er
 {
     if (!zr_plan_ends_segment(engine->plan, unit) || !engine->plan->checkpoint_bytes)
         return ZERO_OK;
-    return zr_transfer_wait(&engine->offload.checkpoint[(engine->plan->units[unit].segment + 1) % 2], error);
+    return zr_offload_await(engine, &engine->offload.checkpoint[(engine->plan->units[unit].segment + 1) % 2], error);
 }
 
 zero_status zr_checkpoints_after_forward(zero_engine *engine, int unit, zero_error *error)
@@ -62,6 +62,6 @@ zero_status zr_checkpoints_before_backward(zero_engine *engine, const zr_visit *
     if (!engine->plan->checkpoint_bytes || engine->offload.checkpoint_segment == segment)
         return ZERO_OK;
     engine->offload.checkpoint_segment = segment;
-    ZERO_TRY(zr_transfer_wait(&engine->offload.checkpoint[segment % 2], error));
+    ZERO_TRY(zr_offload_await(engine, &engine->offload.checkpoint[segment % 2], error));
     return travels(engine, segment - 1) ? move(engine, segment - 1, false, error) : ZERO_OK;
 }

@@ -38,5 +38,5 @@ zero_status zr_fetches_await(zero_engine *engine, int visit, int i, const void *
     if (*own)
         return ZERO_OK;
     *own = engine->offload.staged_parameters.base + wanted->staged_first[i];
-    return zr_transfer_wait(transfer_of(engine, visit, i), error);
+    return zr_offload_await(engine, transfer_of(engine, visit, i), error);
 }

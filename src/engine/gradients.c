@@ -68,7 +68,7 @@ static zero_status await_staged(zero_engine *engine, const zr_piece *piece, zero
 {
     for (int q = 0; q < engine->plan->piece_count; q++)
         if (accumulates_on_nvme(&engine->plan->pieces[q]) && staged_overlap(piece, &engine->plan->pieces[q]))
-            ZERO_TRY(zr_transfer_wait(&engine->offload.gradients[q], error));
+            ZERO_TRY(zr_offload_await(engine, &engine->offload.gradients[q], error));
     return ZERO_OK;
 }
 
@@ -157,7 +157,7 @@ static zero_status reduced(zero_engine *engine, int piece, zero_error *error)
 zero_status zr_grads_written(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count && engine->offload.io; p++)
-        ZERO_TRY(zr_transfer_wait(&engine->offload.gradients[p], error));
+        ZERO_TRY(zr_offload_await(engine, &engine->offload.gradients[p], error));
     return ZERO_OK;
 }
 

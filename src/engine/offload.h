@@ -33,6 +33,7 @@ typedef struct zr_offload { // zeroed: everything is in memory
 } zr_offload;
 
 // vectors.c
+zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error); // until what was begun has ended; recorded
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options, zero_error *error);
 void zr_vectors_release(zero_engine *engine);
 // Place of an element of the own part of a piece in a vector that is in memory; NULL where it is on NVMe or there is none.

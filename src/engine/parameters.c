@@ -93,7 +93,7 @@ static zero_status round_into_parameters(void *user, zr_span portion, zero_dtype
         n = zr_tiles_portion(engine, r->piece, first + done);
         engine->queue->backend->elements->convert(engine->queue, dtype, piece->dtype, n, (const float *)master + done, tile);
         ZERO_TRY(store->ops->commit(store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n), tile, transfer, error));
-        ZERO_TRY(zr_transfer_wait(transfer, error));
+        ZERO_TRY(zr_offload_await(engine, transfer, error));
     }
     return ZERO_OK;
 }

@@ -22,7 +22,7 @@ static zero_status move(zero_engine *engine, const zr_visit *visit, bool out, ze
         engine->offload.to_host += out ? range_of(piece).count : 0;
         engine->offload.to_device += out ? 0 : range_of(piece).count;
     }
-    ZERO_TRY(zr_transfer_wait(transfer, error));
+    ZERO_TRY(zr_offload_await(engine, transfer, error));
     if (zr_store_needs_buffer(store))
         return (out ? store->ops->commit : store->ops->fetch)(store, range_of(piece), place, transfer, error);
     char *kept = zr_store_at(store, piece->parked_first);
@@ -37,7 +37,7 @@ zero_status zr_parked_await(zero_engine *engine, const float *place, int64_t ele
         zr_transfer *transfer = &engine->offload.parking[p];
         const char *data = transfer->data;
         if (transfer->store && data < end && begin < data + range_of(&engine->plan->pieces[p]).count)
-            ZERO_TRY(zr_transfer_wait(transfer, error));
+            ZERO_TRY(zr_offload_await(engine, transfer, error));
     }
     return ZERO_OK;
 }
@@ -61,7 +61,7 @@ zero_status zr_parked_bring(zero_engine *engine, int visit, zero_error *error)
         ZERO_TRY(begin_return(engine, visit + 1, error));
         engine->offload.returned = visit + 1;
     }
-    return now->returns ? zr_transfer_wait(&engine->offload.parking[now->stream], error) : ZERO_OK;
+    return now->returns ? zr_offload_await(engine, &engine->offload.parking[now->stream], error) : ZERO_OK;
 }
 
 zero_status zr_parked_take(zero_engine *engine, int visit, zero_error *error)

@@ -38,7 +38,7 @@ static zero_status move_group(zero_engine *engine, int g, uint32_t vectors, bool
             continue;
         int tile = g % engine->plan->tile.count;
         zr_transfer *transfer = &engine->offload.tile[tile][v];
-        ZERO_TRY(zr_transfer_wait(transfer, error));
+        ZERO_TRY(zr_offload_await(engine, transfer, error));
         if (!(vectors >> v & 1))
             continue;
         zr_store *store = zr_vector_store(engine, engine->plan->slices[group->slice_first].piece, v);
@@ -51,7 +51,7 @@ static zero_status move_group(zero_engine *engine, int g, uint32_t vectors, bool
 static zero_status await_tile(zero_engine *engine, int tile, zero_error *error)
 {
     for (int v = 0; v < ZR_VECTOR_COUNT; v++)
-        ZERO_TRY(zr_transfer_wait(&engine->offload.tile[tile][v], error));
+        ZERO_TRY(zr_offload_await(engine, &engine->offload.tile[tile][v], error));
     return ZERO_OK;
 }
 
@@ -148,12 +148,12 @@ static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_
     zr_transfer *transfer = &engine->offload.tile[0][vector];
     zr_range range = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count);
     ZERO_TRY(store->ops->fetch(store, range, tile_at(engine, 0, vector), transfer, error));
-    ZERO_TRY(zr_transfer_wait(transfer, error));
+    ZERO_TRY(zr_offload_await(engine, transfer, error));
     ZERO_TRY(visit(user, (zr_span){zr_own_shard(engine, slice->piece).first + slice->first, slice->count}, dtype, tile_at(engine, 0, vector), error));
     if (!changed)
         return ZERO_OK;
     ZERO_TRY(store->ops->commit(store, range, tile_at(engine, 0, vector), transfer, error));
-    return zr_transfer_wait(transfer, error);
+    return zr_offload_await(engine, transfer, error);
 }
 
 zero_status zr_tiles_visit(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error)

@@ -238,6 +238,7 @@ zero_status zr_io_start(zr_io *io, zr_io_request *request, zero_error *error)
     request->unfinished = request->count;
     request->status = ZERO_OK;
     request->later = NULL;
+    request->began = request->ended = zr_clock_nanoseconds();
     if (!request->count)
         return ZERO_OK;
     pthread_mutex_lock(&io->lock);

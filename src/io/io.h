@@ -43,6 +43,7 @@ typedef struct zr_io_request { // stays where it is until zr_io_wait
     int begin, count;    // extents [begin, begin+count)
     char *buffer;        // of the first extent's first byte, aligned to ZR_IO_ALIGN; untouched by the caller until the wait
     // The engine's own:
+    int64_t began, ended; // nanoseconds of base/clock.h
     bool started;        // and not yet waited for
     int next, unfinished; // extents: to begin with, and not yet done
     zero_status status;

@@ -212,6 +212,7 @@ void zr_io_end(zr_io *io, zr_io_transfer *transfer)
     io->ended_at = zr_clock_seconds();
     transfer->request = NULL;
     zr_io_push(&io->free, transfer);
+    request->ended = zr_clock_nanoseconds();
     if (--request->unfinished == 0)
         pthread_cond_broadcast(&io->ended);
 }

@@ -4,7 +4,7 @@
 int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
 {
     int64_t k = i;
-    while (k > first && recorder->records[k - 1].begin >= recorder->records[i].begin)
+    while (k > first && zr_recorder_is_within(recorder, k - 1, &recorder->records[i]))
         k--;
     return k;
 }
@@ -13,9 +13,15 @@ static void visit_phase(const zr_recorder *recorder, int64_t from, int64_t phase
 {
     for (int64_t i = from; i < phase;) {
         const zr_record *record = &recorder->records[i];
+        if (zr_activity_is_aside(record->what)) {
+            i++;
+            continue;
+        }
         zr_unit_span span = {.phase = recorder->records[phase].what, .unit = record->unit, .begin = record->begin};
-        for (; i < phase && recorder->records[i].unit == span.unit; i++) {
+        for (; i < phase && (zr_activity_is_aside(recorder->records[i].what) || recorder->records[i].unit == span.unit); i++) {
             record = &recorder->records[i];
+            if (zr_activity_is_aside(record->what))
+                continue;
             span.begin = ZR_MIN(span.begin, record->begin); // a collective is written after the waits inside of it
             span.end = record->end;
             span.flops += record->flops;

@@ -18,6 +18,7 @@ static const char *const tracks[ZR_TRACK_COUNT] = {
     [ZR_TRACK_PHASE] = "phases",
     [ZR_TRACK_COMPUTE] = "compute",
     [ZR_TRACK_COMM] = "communication",
+    [ZR_TRACK_DISK] = "NVMe",
 };
 
 static void append_text(zr_buffer *out, const char *before, const char *text)
@@ -61,6 +62,18 @@ static void begin_event(const trace *trace, zr_track track, int64_t begin, int64
 static const char *name_of(const char *const *names, int count, int32_t number)
 {
     return number >= 0 && number < count ? names[number] : NULL;
+}
+
+// Transfers overlap each other: each begins and ends for itself.
+static void append_aside(const trace *trace, const zr_record *record, int64_t number)
+{
+    const int64_t at[] = {record->begin, record->end};
+    for (int i = 0; i < 2; i++) {
+        open_event("be"[i], trace->rank, ZR_TRACK_DISK, trace->out);
+        append_microseconds(trace->out, "ts", at[i] - trace->origin);
+        zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"id\":%lld,\"args\":{\"bytes\":%lld}}", zr_activity_name(record->what), tracks[ZR_TRACK_DISK],
+                         (long long)number, (long long)record->bytes);
+    }
 }
 
 static void append_record(const trace *trace, const zr_record *record)
@@ -112,8 +125,12 @@ void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin, const 
         append_name(rank, t, "thread_name", tracks[t], out);
         append_order(rank, t, "thread_sort_index", t, out);
     }
-    for (int64_t i = 0; i < recorder->count; i++)
-        append_record(&trace, &recorder->records[i]);
+    for (int64_t i = 0; i < recorder->count; i++) {
+        if (zr_activity_is_aside(recorder->records[i].what))
+            append_aside(&trace, &recorder->records[i], i);
+        else
+            append_record(&trace, &recorder->records[i]);
+    }
     zr_for_unit_spans(recorder, 0, append_turn, &trace);
 }
 

@@ -55,8 +55,8 @@ static void test_names(void **state)
     zr_recorder *r = records_step();
     json_t *events = events_of(r, 2);
     assert_true(is(json_object_get(find(events, 1, "M", "process_name", 0), "args"), "name", "rank 1"));
-    const char *const tracks[] = {"phases", "compute", "communication"};
-    for (int t = 0; t < 3; t++) {
+    const char *const tracks[] = {"phases", "compute", "communication", "NVMe"};
+    for (int t = 0; t < 4; t++) {
         json_t *event = find(events, 1, "M", "thread_name", t);
         assert_true(number(event, "tid") == t && is(json_object_get(event, "args"), "name", tracks[t]));
     }
@@ -112,6 +112,26 @@ static void test_turn_that_begins_with_a_collective(void **state)
     zr_recorder_destroy(r);
 }
 
+// Transfers to and from NVMe overlap what the rank does and each other: they have begins and ends of their own, and no turn ends at them.
+static void test_transfers_aside(void **state)
+{
+    zr_recorder *r = records_new();
+    records_put(r, ZR_ACTIVITY_product, 1, 101, 103);
+    zr_recorder_add_aside(r, ZR_ACTIVITY_disk_read, 90000000, 104000000, 4096); // begun before the phase
+    zr_recorder_add_aside(r, ZR_ACTIVITY_disk_write, 102000000, 109000000, 8192);
+    records_put(r, ZR_ACTIVITY_product, 1, 104, 106);
+    records_put(r, ZR_ACTIVITY_forward, -1, 100, 107);
+    json_t *events = events_of(r, 1), *turn = find(events, 0, "X", "h.0", 0);
+    assert_true(number(turn, "ts") == 1000 && number(turn, "dur") == 5000);
+    assert_null(find(events, 0, "X", "h.0", 1));
+    json_t *begin = find(events, 0, "b", "disk_read", 0), *end = find(events, 0, "e", "disk_read", 0), *other = find(events, 0, "b", "disk_write", 0);
+    assert_true(begin && end && other && number(begin, "id") == number(end, "id") && number(begin, "id") != number(other, "id"));
+    assert_true(number(begin, "ts") == -10000 && number(end, "ts") == 4000 && number(other, "ts") == 2000);
+    assert_true(number(json_object_get(other, "args"), "bytes") == 8192);
+    json_decref(events);
+    zr_recorder_destroy(r);
+}
+
 static void test_nothing_recorded(void **state)
 {
     zr_recorder *r = records_new();
@@ -127,6 +147,6 @@ static void test_nothing_recorded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_records), cmocka_unit_test(test_turns),
-                                       cmocka_unit_test(test_turn_that_begins_with_a_collective), cmocka_unit_test(test_nothing_recorded)};
+                                       cmocka_unit_test(test_turn_that_begins_with_a_collective), cmocka_unit_test(test_transfers_aside), cmocka_unit_test(test_nothing_recorded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
