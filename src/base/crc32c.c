@@ -4,18 +4,45 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <nmmintrin.h>
+#include <wmmintrin.h>
 
+#define STREAM 2048 // bytes of each of three streams that are summed at once: the instruction takes three cycles and starts in every one
+
+// As the compiler's library found once at the start: asking the processor takes 20 us on a virtual machine.
 static bool have_instruction(void)
 {
-    unsigned eax, ebx, ecx, edx;
-    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_SSE4_2);
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+}
+
+// The state after as many zero bytes as the constant stands for: x^(8n-33) modulo the polynomial, reflected; the product of reflected
+// values is one bit short, and the instruction multiplies by x^32.
+__attribute__((target("sse4.2,pclmul"))) static uint64_t shifted(uint64_t state, uint32_t constant)
+{
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)state), _mm_cvtsi64_si128(constant), 0);
+    return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
+}
+
+__attribute__((target("sse4.2,pclmul"))) static uint64_t three_streams(uint64_t state, const unsigned char *data)
+{
+    const uint32_t after_one = 0xa51b6135, after_two = 0x82f89c77; // STREAM, 2 * STREAM bytes
+    uint64_t a = state, b = 0, c = 0, word[3];
+    for (size_t i = 0; i < STREAM; i += 8) {
+        memcpy(&word[0], data + i, 8);
+        memcpy(&word[1], data + STREAM + i, 8);
+        memcpy(&word[2], data + 2 * STREAM + i, 8);
+        a = _mm_crc32_u64(a, word[0]);
+        b = _mm_crc32_u64(b, word[1]);
+        c = _mm_crc32_u64(c, word[2]);
+    }
+    return shifted(a, after_two) ^ shifted(b, after_one) ^ c;
 }
 
 __attribute__((target("sse4.2"))) static uint32_t crc_instruction(uint32_t crc, const unsigned char *data, size_t length)
 {
     uint64_t state = ~crc;
+    for (; length >= 3 * STREAM; length -= 3 * STREAM, data += 3 * STREAM)
+        state = three_streams(state, data);
     for (; length >= 8; length -= 8, data += 8) {
         uint64_t word;
         memcpy(&word, data, 8);

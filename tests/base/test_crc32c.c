@@ -4,6 +4,8 @@
 #include "base/crc32c.h"
 #include "base/random.h"
 
+#include <stdlib.h>
+
 typedef uint32_t (*crc_function)(uint32_t crc, const void *data, size_t length);
 static const crc_function functions[] = {zr_crc32c, zr_crc32c_table};
 
@@ -41,6 +43,19 @@ static void any_cut_and_alignment_agree(void **state)
     }
 }
 
+static void long_data_agrees(void **state)
+{
+    enum { N = 40000 };
+    unsigned char *data = malloc(N);
+    for (int i = 0; i < N; i++)
+        data[i] = (unsigned char)zr_philox4x32(2, 0, (uint64_t)i).v[0];
+    for (size_t length = 6000; length < N; length += 1237) {
+        uint32_t expected = zr_crc32c_table(7, data + length % 5, length - 5);
+        assert_int_equal(zr_crc32c(7, data + length % 5, length - 5), expected);
+    }
+    free(data);
+}
+
 static void every_flipped_bit_is_seen(void **state)
 {
     unsigned char data[64] = {1, 2, 3};
@@ -57,6 +72,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_values),
         cmocka_unit_test(any_cut_and_alignment_agree),
+        cmocka_unit_test(long_data_agrees),
         cmocka_unit_test(every_flipped_bit_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
