@@ -132,16 +132,21 @@ static zero_status check_machines(const zr_settings *settings, const zero_comm *
                    (long long)settings->kept_by, comm->machine_ranks, comm->machine_ranks);
 }
 
-static zero_status make_plan(const zero_options *options, const zr_config *config, zr_queue *queue, zr_plan **out, zero_error *error)
+zero_status zr_plan_of(const zero_options *options, const zr_config *config, zr_queue *queue, zr_machine *machine, zr_plan **out, zero_error *error)
 {
-    zr_machine machine;
-    zr_machine_fill(queue, options->comm, &machine);
-    zr_machine_limit(&machine, &config->offload, zr_local_ranks(options->comm));
+    zr_machine_fill(queue, options->comm, machine);
+    zr_machine_limit(machine, &config->offload, zr_local_ranks(options->comm));
     zr_settings settings = zr_settings_of(config, options->inference);
     ZERO_TRY(check_machines(&settings, options->comm, error));
     zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch : config->micro_batch,
                         .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype};
-    ZERO_TRY(zr_plan_create(options->model, &shape, &settings, &machine, out, error));
+    return zr_plan_create(options->model, &shape, &settings, machine, out, error);
+}
+
+static zero_status make_plan(const zero_options *options, const zr_config *config, zr_queue *queue, zr_plan **out, zero_error *error)
+{
+    zr_machine machine;
+    ZERO_TRY(zr_plan_of(options, config, queue, &machine, out, error));
     return zr_plan_check_memory(*out, &machine, error);
 }
 

@@ -1,4 +1,6 @@
 #include "api/tiling.h"
+#include "api/agree.h"
+#include "api/initialize.h"
 #include "layers/layers.h"
 
 static int64_t whole_or(int64_t tiles)
@@ -14,6 +16,75 @@ bool zr_tiling_apply(const zr_config *config, zero_gpt2_config *shape)
     shape->tiles_attention = o->tiles_attention;
     shape->tiles_mlp = o->tiles_mlp;
     return other;
+}
+
+typedef struct tiles { int64_t embedding, attention, mlp; } tiles;
+
+// From the fewest on; the table of tokens is the largest weight of most models.
+static const tiles choices[] = {{1, 1, 1}, {4, 1, 1}, {8, 1, 1}, {16, 1, 1}, {16, 2, 4}, {32, 4, 8}, {64, 8, 16}, {128, 16, 32}, {256, 32, 64}};
+
+static bool was_said(const zr_config *config)
+{
+    static const char *const keys[] = {"libzero.tiling.all", "libzero.tiling.embedding", "libzero.tiling.attention", "libzero.tiling.mlp"};
+    for (int i = 0; i < ZR_COUNT(keys); i++) {
+        const zr_setting *setting = zr_config_setting(config, keys[i]);
+        if (setting->origin != ZR_FROM_DEFAULT)
+            return true;
+    }
+    return false;
+}
+
+static bool fits(const zero_options *options, const zr_config *config, zr_queue *queue, const zero_gpt2_config *shape, const tiles *tiles)
+{
+    zero_gpt2_config tiled = *shape;
+    zero_options with = *options;
+    zero_model *model = NULL;
+    zr_machine machine;
+    zr_plan *plan = NULL;
+    tiled.tiles_embedding = tiles->embedding;
+    tiled.tiles_attention = tiles->attention;
+    tiled.tiles_mlp = tiles->mlp;
+    if (zr_gpt2_build(&tiled, &zr_gpt2_unit_ops, &model, NULL) != ZERO_OK)
+        return false;
+    with.model = model;
+    bool good = zr_plan_of(&with, config, queue, &machine, &plan, NULL) == ZERO_OK && zr_plan_fits(plan, &machine);
+    zr_plan_destroy(plan);
+    zr_gpt2_free(model);
+    return good;
+}
+
+// Of this rank: the first choice that fits; 0 where none does.
+static zero_status find_choice(const zero_options *options, const zr_config *config, const zero_gpt2_config *shape, int64_t *out, zero_error *error)
+{
+    zr_queue *queue = NULL;
+    *out = 0;
+    ZERO_TRY(zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error));
+    for (int i = 0; i < ZR_COUNT(choices) && *out == 0; i++)
+        if (fits(options, config, queue, shape, &choices[i])) {
+            *out = i;
+            break;
+        }
+    zr_queue_close(queue);
+    return ZERO_OK;
+}
+
+zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zero_gpt2_config *shape, zero_error *error)
+{
+    int64_t choice = 0;
+    if (was_said(config))
+        return ZERO_OK;
+    ZERO_TRY(zr_agree(options->comm, find_choice(options, config, shape, &choice, error), error));
+    ZERO_TRY(zr_comm_all_reduce_small(options->comm, &choice, 1, ZERO_I64, ZR_MAX, error));
+    const tiles *tiles = &choices[choice];
+    if (choice == 0)
+        return ZERO_OK;
+    ZERO_TRY(zr_config_choose(config, "libzero.tiling.embedding", tiles->embedding, error));
+    ZERO_TRY(zr_config_choose(config, "libzero.tiling.attention", tiles->attention, error));
+    ZERO_TRY(zr_config_choose(config, "libzero.tiling.mlp", tiles->mlp, error));
+    zr_tiling_apply(config, shape);
+    zr_log(&options->logger, ZERO_LOG_INFO, "tiling   the model does not fit whole: %lld tiles of the table of tokens, %lld of each of the attention's weights, %lld of the MLP's (libzero.tiling)",
+           (long long)tiles->embedding, (long long)tiles->attention, (long long)tiles->mlp);
+    return ZERO_OK;
 }
 
 zero_status zr_tiling_check(const zr_config *config, const zero_model *model, zero_error *error)

@@ -26,10 +26,8 @@ static zero_status check_options(const zero_train_options *options, zero_error *
     return ZERO_OK;
 }
 
-static zero_status build_tiled(zr_train *train, zero_error *error)
+static zero_status build_again(zr_train *train, zero_error *error)
 {
-    if (!zr_tiling_apply(train->config, &train->shape))
-        return ZERO_OK;
     zr_gpt2_free(train->model);
     train->model = NULL;
     return zr_gpt2_build(&train->shape, &zr_gpt2_unit_ops, &train->model, error);
@@ -45,7 +43,7 @@ static zero_status prepare(zr_train *train, zero_error *error)
     ZERO_TRY(zr_train_read(train, error));
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
-    return build_tiled(train, error);
+    return zr_tiling_apply(train->config, &train->shape) ? build_again(train, error) : ZERO_OK;
 }
 
 static zero_status make_engine(zr_train *train, zero_error *error)
@@ -55,6 +53,11 @@ static zero_status make_engine(zr_train *train, zero_error *error)
     zero_options engine = {.struct_size = sizeof engine, .model = train->model, .comm = train->comm,
                            .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
                            .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .logger = train->logger};
+    int64_t whole = train->shape.tiles_embedding;
+    ZERO_TRY(zr_tiling_choose(&engine, train->config, &train->shape, error));
+    if (train->shape.tiles_embedding != whole)
+        ZERO_TRY(zr_agree(train->comm, build_again(train, error), error));
+    engine.model = train->model;
     ZERO_TRY(zr_agree(train->comm, zr_train_record(train, error), error));
     zr_config *config = train->config;
     train->config = NULL;

@@ -134,6 +134,8 @@ zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *f
 zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
                               zero_error *error);
 
+// What the program chooses once more is known, of an integer key that has a field: it stands in the written file like any value.
+zero_status zr_config_choose(zr_config *config, const char *path, int64_t value, zero_error *error);
 // The resolved configuration as JSON that parses and resolves to the same. Check out->failed.
 void zr_config_write(const zr_config *config, zr_buffer *out);
 // The key table as markdown, for docs/configuration.md. Check out->failed.

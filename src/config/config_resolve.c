@@ -196,3 +196,10 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, c
     report(config, logger);
     return ZERO_OK;
 }
+
+zero_status zr_config_choose(zr_config *config, const char *path, int64_t value, zero_error *error)
+{
+    ZERO_TRY(zr_setting_put(zr_config_at(config, path), json_integer(value), ZR_FROM_PROGRAM, error));
+    fill_field(config, zr_key_at(zr_key_find(path)), zr_config_value(config, path));
+    return ZERO_OK;
+}

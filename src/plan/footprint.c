@@ -70,7 +70,7 @@ int64_t zr_plan_total_bytes(const zr_plan *plan)
     return zr_plan_tier_bytes(plan, ZERO_TIER_device) + zr_plan_tier_bytes(plan, ZERO_TIER_host);
 }
 
-static bool fits(const zr_plan *plan, const zr_machine *machine)
+bool zr_plan_fits(const zr_plan *plan, const zr_machine *machine)
 {
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         if (machine->tier_limit[t] > 0 && zr_plan_tier_bytes(plan, t) > machine->tier_limit[t])
@@ -96,7 +96,7 @@ static bool would_fit(const zr_plan *plan, const zr_machine *machine, const zr_s
     zero_shape shape = plan->shape;
     zr_plan *other = NULL;
     shape.batch = batch;
-    bool good = zr_plan_create(plan->model, &shape, settings, machine, &other, NULL) == ZERO_OK && fits(other, machine);
+    bool good = zr_plan_create(plan->model, &shape, settings, machine, &other, NULL) == ZERO_OK && zr_plan_fits(other, machine);
     if (good)
         describe_need(other, need, size);
     zr_plan_destroy(other);
@@ -176,7 +176,7 @@ static void describe_excess(const zr_plan *plan, const zr_machine *machine, char
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error)
 {
     char excess[256], advice[256];
-    if (fits(plan, machine))
+    if (zr_plan_fits(plan, machine))
         return ZERO_OK;
     describe_excess(plan, machine, excess, sizeof excess);
     suggest(plan, machine, advice, sizeof advice);

@@ -154,4 +154,21 @@ refused 78 'keys, values and logits' $asks --config place.json --host-memory 135
 expect 0 $asks --config place.json $budget
 cmp out.txt plain.txt || fail "another answer in less memory"
 [ -z "$(left)" ] || fail "left on the disk: $(left)"
+
+# A model that does not fit whole runs in tiles, says so and writes it down: the same run as one that was asked for these tiles.
+wide() { expect 0 "$ZERO" train --new gpt2:layers=2,heads=4,width=256,context=64,vocab=20000 --data "$TEXT" --tokenizer bytes --threads 1 --micro-batch 2 --ranks 2 \
+    --steps 2 --seed 3 --val none --out run --overwrite "$@"; }
+place 3 nvme nvme
+wide --config place.json --device-memory 30MB
+grep -q "does not fit whole: 16 tiles of the table of tokens" out.txt err.txt || fail "no tiles were chosen: $(cat out.txt)"
+chosen=$(fingerprint run)
+python3 -c 'import json; t = json.load(open("run/config.json"))["libzero"]["tiling"]; assert t["embedding"] == 16 and t["mlp"] == 1, t' || fail "the tiles were not written down"
+echo '{"zero_optimization": {"stage": 2}, "libzero": {"tiling": {"embedding": 16}}}' >tiles.json
+wide --config tiles.json
+[ "$(fingerprint run)" = "$chosen" ] || fail "other bits with the same tiles in memory"
+expect 0 "$ZERO" eval --model run/model --data "$TEXT"
+mv out.txt plain.txt
+expect 0 "$ZERO" eval --model run/model --data "$TEXT" --config tiles.json
+cmp out.txt plain.txt || fail "another loss in tiles"
+[ -z "$(left)" ] || fail "left on the disk: $(left)"
 echo "the same bits on device, host and NVMe"
