@@ -87,3 +87,10 @@ zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks
     settings.kept_by = kept ? machine_ranks : 1;
     return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .machine_ranks = machine_ranks});
 }
+
+zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t accumulation, const zr_tiering *tiering)
+{
+    zr_settings settings = settings_of(ZERO_BF16, stage, accumulation);
+    settings.tiering = *tiering;
+    return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .mapped = true});
+}

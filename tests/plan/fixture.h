@@ -20,6 +20,8 @@ typedef struct fixture {
 void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width);
 // Stage 3 on several machines whose ranks share what they gather; kept: for a step (zero_hpz_partition_size).
 zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks, bool kept);
+// In bf16 on one machine, with states on tiers.
+zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t accumulation, const zr_tiering *tiering);
 zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks, int64_t accumulation, bool mapped);
 zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulation, bool mapped);
 

@@ -1,0 +1,219 @@
+// States on tiers: portions of the update cover every element once, nothing that is in a buffer at one time overlaps, and the bytes that
+// move are those of ZeRO-Offload and ZeRO-Infinity.
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "fixture.h"
+
+#include <string.h>
+
+static const zr_tiering on_nvme = {.parameters = ZERO_TIER_nvme, .optimizer = ZERO_TIER_nvme, .sub_group = 10000, .read_ahead = true, .write_behind = true, .visits_ahead = 2,
+                                   .block = 1 << 20};
+static const zr_tiering on_host = {.parameters = ZERO_TIER_host, .optimizer = ZERO_TIER_host};
+
+static void check_slices(const zr_plan *plan)
+{
+    int64_t limit = plan->settings.tiering.sub_group / ZR_CHUNK * ZR_CHUNK, covered[ZERO_TIER_COUNT] = {0};
+    int next = 0;
+    for (int p = 0; p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        int64_t at = 0;
+        assert_int_equal(piece->slice_first, next);
+        for (; next < piece->slice_first + piece->slice_count; next++) {
+            const zr_slice *slice = &plan->slices[next];
+            assert_true(slice->piece == p && slice->first == at && slice->count > 0 && slice->count % ZR_CHUNK == 0);
+            at += slice->count;
+        }
+        assert_int_equal(at, piece->shard);
+    }
+    assert_int_equal(next, plan->slice_count);
+    for (int g = 0; g < plan->group_count; g++) {
+        const zr_group *group = &plan->groups[g];
+        int64_t count = 0;
+        for (int s = group->slice_first; s < group->slice_first + group->slice_count; s++) {
+            const zr_slice *slice = &plan->slices[s];
+            assert_int_equal(slice->group, g);
+            assert_int_equal(plan->pieces[slice->piece].state_first + slice->first, group->first + count); // one after another in every vector
+            count += slice->count;
+        }
+        assert_int_equal(count, group->count);
+        assert_true(limit == 0 || count <= limit);
+        assert_int_equal(group->first, covered[group->state_tier]);
+        covered[group->state_tier] += count;
+        assert_true(group->state_tier != ZERO_TIER_nvme || count <= plan->tile.elems);
+    }
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        assert_int_equal(covered[t], plan->state_elems[t]);
+}
+
+static void portions_cover_every_element_once(void **state)
+{
+    fixture f;
+    fixture_build(&f, 5, 1000, 96);
+    for (int ranks = 1; ranks <= 8; ranks *= 2)
+        for (int64_t sub_group = 2048; sub_group <= 1 << 22; sub_group *= 5) {
+            zr_tiering tiering = on_nvme;
+            tiering.sub_group = sub_group;
+            tiering.on_device = ranks == 2 ? 0.4 : 0;
+            zr_plan *plan = fixture_plan_on_tiers(&f, 3, ranks, 1, &tiering);
+            check_slices(plan);
+            if (ranks == 2) { // the last pieces' states stay, as many as make up that part
+                int64_t all = plan->state_elems[ZERO_TIER_device] + plan->state_elems[ZERO_TIER_nvme];
+                assert_true(plan->state_elems[ZERO_TIER_device] > 0 && plan->state_elems[ZERO_TIER_device] * 10 <= all * 4);
+                assert_int_equal(plan->pieces[plan->piece_count - 1].state_tier, ZERO_TIER_device);
+            }
+            zr_plan_destroy(plan);
+        }
+}
+
+typedef struct bytes { int64_t first, end; } bytes;
+
+static void check_apart(bytes a, bytes b)
+{
+    assert_true(a.first >= b.end || b.first >= a.end);
+}
+
+// Own shards in the host's buffers, from the fetch to the gather.
+static void check_staged(const zr_plan *plan)
+{
+    int fetched = plan->first_fetches;
+    for (int v = 0; v < plan->visit_count; v++) {
+        assert_true(fetched >= v && plan->visits[v].fetches_visit >= fetched && plan->visits[v].fetches_visit >= ZR_MIN(v + 1, plan->visit_count - 1));
+        for (int phase = 0; phase < 2; phase++) { // before visit v is gathered, and after, when more is fetched
+            int from = phase ? v + 1 : v, to = phase ? plan->visits[v].fetches_visit : fetched;
+            bytes live[64];
+            int count = 0;
+            for (int w = from; w <= to; w++)
+                for (int i = 0; i < plan->visits[w].piece_count; i++) {
+                    if (plan->visits[w].staged_first[i] < 0)
+                        continue;
+                    int64_t first = plan->visits[w].staged_first[i];
+                    live[count] = (bytes){first, first + zr_piece_shard_bytes(&plan->pieces[plan->visits[w].pieces[i]])};
+                    assert_true(live[count].end <= plan->staged_parameter_bytes);
+                    for (int k = 0; k < count; k++)
+                        check_apart(live[k], live[count]);
+                    count++;
+                }
+        }
+        fetched = plan->visits[v].fetches_visit;
+    }
+}
+
+static void check_gathered(const zr_plan *plan)
+{
+    for (int v = 0; v + 1 < plan->visit_count; v++) {
+        const zr_visit *now = &plan->visits[v], *next = &plan->visits[v + 1];
+        for (int i = 0; i < now->piece_count; i++)
+            for (int k = 0; k < next->piece_count && next->ahead; k++) {
+                const zr_piece *a = &plan->pieces[now->pieces[i]], *b = &plan->pieces[next->pieces[k]];
+                if (a == b && a->kept_first >= 0)
+                    continue;
+                check_apart((bytes){now->gather_first[i], now->gather_first[i] + plan->ranks * zr_piece_shard_bytes(a)},
+                            (bytes){next->gather_first[k], next->gather_first[k] + plan->ranks * zr_piece_shard_bytes(b)});
+                assert_true(next->gather_first[k] + plan->ranks * zr_piece_shard_bytes(b) <= plan->gather_bytes);
+            }
+    }
+}
+
+static void nothing_in_a_buffer_overlaps(void **state)
+{
+    fixture f;
+    for (int blocks = 1; blocks <= 9; blocks += 4) {
+        fixture_build(&f, blocks, 1000, 96);
+        for (int persistent = 0; persistent <= 100000; persistent += 50000) {
+            zr_tiering tiering = on_nvme;
+            tiering.persistent = persistent;
+            tiering.persistent_most = 200000;
+            zr_plan *plan = fixture_plan_on_tiers(&f, 3, 4, 2, &tiering);
+            check_staged(plan);
+            check_gathered(plan);
+            zr_plan_destroy(plan);
+        }
+    }
+}
+
+static int64_t elems_of(const zr_plan *plan, zero_tier tier)
+{
+    return plan->state_elems[tier];
+}
+
+static void what_moves_is_what_the_papers_say(void **state)
+{
+    fixture f;
+    fixture_build(&f, 4, 1000, 96);
+    zr_tiering tiering = {.optimizer = ZERO_TIER_host};
+    for (int stage = 1; stage <= 3; stage++) { // ZeRO-Offload: 2 bytes a parameter down, 2 up
+        zr_plan *plan = fixture_plan_on_tiers(&f, stage, 2, 1, &tiering);
+        int64_t n = elems_of(plan, ZERO_TIER_host);
+        assert_true(n > 0 && elems_of(plan, ZERO_TIER_device) == 0);
+        assert_int_equal(plan->moves.first_micro_batch.to_host, 2 * n);
+        assert_int_equal(plan->moves.update.to_device, 2 * n);
+        assert_int_equal(plan->moves.update.to_host + plan->moves.first_micro_batch.to_device + plan->moves.update.nvme_read, 0);
+        assert_int_equal(plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer], 12 * n);
+        zr_plan_destroy(plan);
+    }
+    zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &on_nvme);
+    int64_t n = elems_of(plan, ZERO_TIER_nvme);
+    assert_int_equal(plan->moves.update.nvme_read, 14 * n);         // gradient, master, moments
+    assert_int_equal(plan->moves.update_first_unread, 8 * n);       // moments that are zeros still
+    assert_int_equal(plan->moves.update.nvme_written, 14 * n);      // master, moments, parameters
+    assert_int_equal(plan->moves.first_micro_batch.nvme_written, 2 * n); // gradients
+    assert_int_equal(plan->bytes[ZERO_TIER_nvme][ZERO_MEM_optimizer] + plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] + plan->bytes[ZERO_TIER_nvme][ZERO_MEM_parameters], 16 * n);
+    zr_plan_destroy(plan);
+    plan = fixture_plan_on_tiers(&f, 3, 2, 3, &on_nvme); // sums of several micro-batches are fp32, and come back for the next
+    assert_int_equal(plan->moves.first_micro_batch.nvme_written, 4 * n);
+    assert_int_equal(plan->moves.later_micro_batch.nvme_read - plan->moves.first_micro_batch.nvme_read, 4 * n);
+    zr_plan_destroy(plan);
+}
+
+static void a_farther_tier_takes_less_of_the_nearer(void **state)
+{
+    fixture f;
+    fixture_build(&f, 12, 1000, 96);
+    zr_tiering nothing = {0};
+    zr_plan *device = fixture_plan_on_tiers(&f, 3, 2, 1, &nothing), *host = fixture_plan_on_tiers(&f, 3, 2, 1, &on_host), *nvme = fixture_plan_on_tiers(&f, 3, 2, 1, &on_nvme);
+    assert_true(zr_plan_tier_bytes(host, ZERO_TIER_device) < zr_plan_tier_bytes(device, ZERO_TIER_device));
+    assert_true(zr_plan_tier_bytes(nvme, ZERO_TIER_host) < zr_plan_tier_bytes(host, ZERO_TIER_host));
+    assert_int_equal(zr_plan_tier_bytes(device, ZERO_TIER_host), 0);
+    assert_int_equal(zr_plan_tier_bytes(host, ZERO_TIER_nvme), 0);
+    assert_int_equal(nvme->tile.count, 3);
+    assert_true(device->hash != host->hash && host->hash != nvme->hash);
+    zr_machine machine = {.tier_limit = {[ZERO_TIER_host] = zr_plan_tier_bytes(nvme, ZERO_TIER_host)}};
+    assert_true(zr_plan_fits(nvme, &machine));
+    machine.tier_limit[ZERO_TIER_host]--;
+    assert_false(zr_plan_fits(nvme, &machine));
+    zr_plan_destroy(device);
+    zr_plan_destroy(host);
+    zr_plan_destroy(nvme);
+}
+
+static void what_is_not_partitioned_is_not_offloaded(void **state)
+{
+    fixture f;
+    fixture_build(&f, 2, 100, 64);
+    const struct { int stage; zr_tiering tiering; } wrong[] = {{0, {.optimizer = ZERO_TIER_host}}, {2, {.parameters = ZERO_TIER_nvme}}};
+    for (int i = 0; i < ZR_COUNT(wrong); i++) {
+        zr_settings settings = {.stage = wrong[i].stage, .precision = zr_precision_of(ZERO_F32, 1), .accumulation = 1, .tiering = wrong[i].tiering};
+        zr_plan *plan = NULL;
+        zero_error error;
+        assert_int_equal(zr_plan_create(&f.model, &(zero_shape){.batch = 1, .seq = 1}, &settings, &(zr_machine){.ranks = 2, .mapped = true}, &plan, &error), ZERO_ERR_CONFIG);
+        assert_non_null(strstr(error.message, "they are partitioned at stage"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(portions_cover_every_element_once),
+        cmocka_unit_test(nothing_in_a_buffer_overlaps),
+        cmocka_unit_test(what_moves_is_what_the_papers_say),
+        cmocka_unit_test(a_farther_tier_takes_less_of_the_nearer),
+        cmocka_unit_test(what_is_not_partitioned_is_not_offloaded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
