@@ -24,14 +24,11 @@ static zr_precision precision_of(const zr_config *config)
     return precision;
 }
 
-enum { TILE_ELEMS = 1 << 20 }; // of a sub-group that travels: some MB of each vector keep every disk busy, more only takes memory
-
-// Where states travel a sub-group is as large as keeps the disk busy, and what is on its way as much as the pipeline of section 6.2
-// (ZeRO-Infinity) has: the visit after the next one to be gathered, and one more.
+// What is on its way from NVMe is as much as the pipeline of section 6.2 (ZeRO-Infinity) has: the visit after the next one to be gathered,
+// and one more.
 static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
 {
     zero_tier optimizer = inference ? ZERO_TIER_device : (zero_tier)o->optimizer;
-    bool travels = optimizer == ZERO_TIER_nvme || o->parameters == ZERO_TIER_nvme;
     int64_t ahead;
     if (__builtin_mul_overflow(o->parameter_buffers, o->parameter_buffer_elems, &ahead))
         ahead = INT64_MAX;
@@ -40,7 +37,7 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
         .optimizer = optimizer,
         .on_device = 1 - o->ratio,
         .on_host = o->in_host,
-        .sub_group = travels ? ZR_MIN(o->sub_group, TILE_ELEMS) : o->sub_group,
+        .sub_group = o->sub_group,
         .read_ahead = !inference && o->read_ahead && o->optimizer_buffers > 1, // between steps one portion is in memory
         .write_behind = !inference && o->write_behind && o->optimizer_buffers > 2,
         .visits_ahead = 2,

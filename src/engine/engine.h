@@ -14,7 +14,7 @@ typedef enum zr_scratch_kind { ZR_SCRATCH_PARAMETERS, ZR_SCRATCH_STATES, ZR_SCRA
 typedef struct zr_nvme_options { // how offloaded states travel; not looked at where nothing is on NVMe
     struct { const char *const *at; int count; } paths[ZR_SCRATCH_COUNT]; // directories, striped
     int queue_depth, lanes;
-    bool single_submit, overlap_events, threads_only;
+    bool single_submit, overlap_events;
     const zr_io_faults *faults; // tests'; NULL
 } zr_nvme_options;
 

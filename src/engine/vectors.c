@@ -77,7 +77,7 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
                                     {engine->checkpoints.base, engine->checkpoints.bytes},
                                     {engine->open.base, engine->open.bytes}};
     const zr_io_options io = {.block = engine->plan->settings.tiering.block, .queue_depth = options->queue_depth, .lanes = options->lanes,
-                              .single_submit = options->single_submit, .overlap_events = options->overlap_events, .threads_only = options->threads_only,
+                              .single_submit = options->single_submit, .overlap_events = options->overlap_events,
                               .timeout = engine->comm->timeout, .scratches = scratches, .scratch_count = count,
                               .buffers = buffers, .buffer_count = ZR_COUNT(buffers), .faults = options->faults};
     return zr_io_create(&io, &offload->io, error);

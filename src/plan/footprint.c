@@ -114,8 +114,6 @@ static zr_settings moved(const zr_settings *now, int stage, zero_tier optimizer,
     tiering->on_device = tiering->optimizer == now->tiering.optimizer ? now->tiering.on_device : 0;
     if (tiering->optimizer != ZERO_TIER_device && now->tiering.optimizer == ZERO_TIER_device)
         tiering->read_ahead = tiering->write_behind = true;
-    if (tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme)
-        tiering->sub_group = ZR_MIN(tiering->sub_group > 0 ? tiering->sub_group : INT64_MAX, 1 << 20);
     return settings;
 }
 

@@ -12,7 +12,9 @@ static int64_t range_of(const zr_plan *plan, const zr_piece *piece)
 
 static int64_t group_limit(const zr_plan *plan)
 {
-    int64_t limit = plan->settings.tiering.sub_group;
+    const zr_tiering *tiering = &plan->settings.tiering;
+    bool travels = tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme;
+    int64_t limit = travels && (tiering->sub_group <= 0 || tiering->sub_group > ZR_TILE_ELEMS) ? ZR_TILE_ELEMS : tiering->sub_group;
     return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
 }
 
