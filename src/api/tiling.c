@@ -59,18 +59,18 @@ static zero_status find_choice(const zero_options *options, const zr_config *con
     zr_queue *queue = NULL;
     *out = 0;
     ZERO_TRY(zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error));
-    for (int i = 0; i < ZR_COUNT(choices) && *out == 0; i++)
-        if (fits(options, config, queue, shape, &choices[i])) {
-            *out = i;
-            break;
-        }
+    int i = 0;
+    while (i < ZR_COUNT(choices) && !fits(options, config, queue, shape, &choices[i]))
+        i++;
+    *out = i % ZR_COUNT(choices);
     zr_queue_close(queue);
     return ZERO_OK;
 }
 
-zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zero_gpt2_config *shape, zero_error *error)
+zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zero_gpt2_config *shape, bool *changed, zero_error *error)
 {
     int64_t choice = 0;
+    *changed = false;
     if (was_said(config))
         return ZERO_OK;
     ZERO_TRY(zr_agree(options->comm, find_choice(options, config, shape, &choice, error), error));
@@ -81,7 +81,7 @@ zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zer
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.embedding", tiles->embedding, error));
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.attention", tiles->attention, error));
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.mlp", tiles->mlp, error));
-    zr_tiling_apply(config, shape);
+    *changed = zr_tiling_apply(config, shape);
     zr_log(&options->logger, ZERO_LOG_INFO, "tiling   the model does not fit whole: %lld tiles of the table of tokens, %lld of each of the attention's weights, %lld of the MLP's (libzero.tiling)",
            (long long)tiles->embedding, (long long)tiles->attention, (long long)tiles->mlp);
     return ZERO_OK;

@@ -8,8 +8,8 @@
 // Whether the shape was whole, or had other tiles: then a model of it has to be built anew.
 bool zr_tiling_apply(const zr_config *config, zero_gpt2_config *shape);
 // Collective. Where the model does not fit, and nothing was said of tiles: the fewest with which it does are chosen and said, in the
-// configuration and in the shape; where none does nothing changes. options: as the engine will be made, of a model without tiles.
-zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zero_gpt2_config *shape, zero_error *error);
+// configuration and in the shape, which has then changed; where none does nothing does. options: as the engine will be made, of a model without tiles.
+zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zero_gpt2_config *shape, bool *changed, zero_error *error);
 // ZERO_ERR_CONFIG where the configuration asks for tiles that the model, built before, does not have.
 zero_status zr_tiling_check(const zr_config *config, const zero_model *model, zero_error *error);
 

@@ -53,9 +53,9 @@ static zero_status make_engine(zr_train *train, zero_error *error)
     zero_options engine = {.struct_size = sizeof engine, .model = train->model, .comm = train->comm,
                            .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
                            .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .logger = train->logger};
-    int64_t whole = train->shape.tiles_embedding;
-    ZERO_TRY(zr_tiling_choose(&engine, train->config, &train->shape, error));
-    if (train->shape.tiles_embedding != whole)
+    bool tiled;
+    ZERO_TRY(zr_tiling_choose(&engine, train->config, &train->shape, &tiled, error));
+    if (tiled)
         ZERO_TRY(zr_agree(train->comm, build_again(train, error), error));
     engine.model = train->model;
     ZERO_TRY(zr_agree(train->comm, zr_train_record(train, error), error));

@@ -23,21 +23,9 @@ static zr_range range_of(const zero_engine *engine, int segment)
     return (zr_range){first, zr_checkpoint_bytes(engine->plan, segment)};
 }
 
-// Through the store of the tier: memory is copied at once, NVMe takes the buffer itself.
 static zero_status move(zero_engine *engine, int segment, bool out, zero_error *error)
 {
-    zr_store *store = &engine->offload.checkpoints;
-    zr_transfer *transfer = &engine->offload.checkpoint[segment % 2];
-    zr_range range = range_of(engine, segment);
-    char *buffer = buffer_of(engine, segment);
-    engine->offload.to_host += out ? range.count : 0;
-    engine->offload.to_device += out ? 0 : range.count;
-    ZERO_TRY(zr_offload_await(engine, transfer, error));
-    if (zr_store_needs_buffer(store))
-        return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer, error);
-    char *host = zr_store_at(store, range.first);
-    engine->queue->backend->elements->copy(engine->queue, range.count, out ? buffer : host, out ? host : buffer);
-    return ZERO_OK;
+    return zr_offload_move(engine, &engine->offload.checkpoints, range_of(engine, segment), buffer_of(engine, segment), out, &engine->offload.checkpoint[segment % 2], error);
 }
 
 zero_status zr_checkpoints_before_forward(zero_engine *engine, int unit, zero_error *error)

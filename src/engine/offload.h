@@ -36,6 +36,9 @@ typedef struct zr_offload { // zeroed: everything is in memory
 zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error); // until what was begun has ended; recorded
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options, zero_error *error);
 void zr_vectors_release(zero_engine *engine);
+// Between a buffer of the device and a store of any tier, counted: memory is copied at once, NVMe takes the buffer itself. What the transfer
+// did before has ended first.
+zero_status zr_offload_move(zero_engine *engine, zr_store *store, zr_range range, char *buffer, bool out, zr_transfer *transfer, zero_error *error);
 // Place of an element of the own part of a piece in a vector that is in memory; NULL where it is on NVMe or there is none.
 void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first);
 zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector);

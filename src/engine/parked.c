@@ -15,19 +15,7 @@ static char *place_of(const zero_engine *engine, const zr_visit *visit)
 static zero_status move(zero_engine *engine, const zr_visit *visit, bool out, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[visit->stream];
-    zr_store *store = &engine->offload.parked;
-    zr_transfer *transfer = &engine->offload.parking[visit->stream];
-    char *place = place_of(engine, visit);
-    if (store->tier != ZERO_TIER_device) {
-        engine->offload.to_host += out ? range_of(piece).count : 0;
-        engine->offload.to_device += out ? 0 : range_of(piece).count;
-    }
-    ZERO_TRY(zr_offload_await(engine, transfer, error));
-    if (zr_store_needs_buffer(store))
-        return (out ? store->ops->commit : store->ops->fetch)(store, range_of(piece), place, transfer, error);
-    char *kept = zr_store_at(store, piece->parked_first);
-    engine->queue->backend->elements->copy(engine->queue, range_of(piece).count, out ? place : kept, out ? kept : place);
-    return ZERO_OK;
+    return zr_offload_move(engine, &engine->offload.parked, range_of(piece), place_of(engine, visit), out, &engine->offload.parking[visit->stream], error);
 }
 
 zero_status zr_parked_await(zero_engine *engine, const float *place, int64_t elems, zero_error *error)

@@ -42,14 +42,19 @@ static zero_status reserve_buffers(zero_engine *engine, zero_error *error)
     return zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_optimizer, (size_t)(plan->tile.count * plan->tile.bytes), &offload->tiles, error);
 }
 
+static int64_t state_bytes_on_nvme(const zr_plan *plan)
+{
+    int64_t bytes = 0;
+    for (int v = 0; v < ZR_VECTOR_PARAMETERS; v++)
+        bytes += vector_bytes(plan, ZERO_TIER_nvme, v);
+    return bytes;
+}
+
 static int64_t scratch_bytes(const zr_plan *plan, zr_scratch_kind kind)
 {
-    int64_t states = 0;
-    for (int v = 0; v < ZR_VECTOR_PARAMETERS; v++)
-        states += vector_bytes(plan, ZERO_TIER_nvme, v);
     switch (kind) {
     case ZR_SCRATCH_PARAMETERS: return vector_bytes(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS);
-    case ZR_SCRATCH_STATES: return states + (plan->settings.tiering.optimizer == ZERO_TIER_nvme ? plan->parked_bytes : 0);
+    case ZR_SCRATCH_STATES: return state_bytes_on_nvme(plan) + (plan->settings.tiering.optimizer == ZERO_TIER_nvme ? plan->parked_bytes : 0);
     default: return plan->settings.checkpoint_tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
     }
 }
@@ -87,16 +92,13 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
 static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    int64_t states = 0;
     int count = 0;
     if (plan->settings.tiering.optimizer != ZERO_TIER_nvme)
         return zr_store_memory_create(&engine->ledger, plan->settings.tiering.optimizer, ZERO_MEM_gradients, (size_t)plan->parked_bytes, &engine->offload.parked, error);
-    for (int v = 0; v < ZR_VECTOR_PARAMETERS; v++)
-        states += vector_bytes(plan, ZERO_TIER_nvme, v);
     for (int p = 0; p < plan->piece_count; p++)
         if (plan->pieces[p].parked_first >= 0)
             cuts[count++] = plan->pieces[p].parked_first;
-    const zr_nvme_place place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_STATES], .first = states,
+    const zr_nvme_place place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_STATES], .first = state_bytes_on_nvme(plan),
                                  .block = plan->settings.tiering.block, .cuts = cuts, .cut_count = count};
     return zr_store_nvme_create(&engine->ledger, ZERO_MEM_gradients, plan->parked_bytes, &place, &engine->offload.parked, error);
 }
@@ -233,4 +235,18 @@ zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_er
     zr_recorder_add_aside(engine->recorder, request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read, request->began, request->ended,
                           bounds[request->begin + request->count] - bounds[request->begin]);
     return status;
+}
+
+zero_status zr_offload_move(zero_engine *engine, zr_store *store, zr_range range, char *buffer, bool out, zr_transfer *transfer, zero_error *error)
+{
+    if (store->tier != ZERO_TIER_device) {
+        engine->offload.to_host += out ? range.count : 0;
+        engine->offload.to_device += out ? 0 : range.count;
+    }
+    ZERO_TRY(zr_offload_await(engine, transfer, error));
+    if (zr_store_needs_buffer(store))
+        return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer, error);
+    char *kept = zr_store_at(store, range.first);
+    engine->queue->backend->elements->copy(engine->queue, range.count, out ? buffer : kept, out ? kept : buffer);
+    return ZERO_OK;
 }
