@@ -16,6 +16,7 @@
 typedef struct zr_offload { // zeroed: everything is in memory
     zr_scratch scratch[ZR_SCRATCH_COUNT];
     zr_io *io;
+    bool overwrite;           // of zr_io_faults
     zr_arena staged_parameters, staged_gradients, tiles;
     zr_transfer *parameters;  // (visit_count, ZERO_MAX_PIECES)
     zr_transfer *gradients;   // (piece_count)

@@ -2,6 +2,8 @@
 #include "base/alloc.h"
 #include "engine/internal.h"
 
+#include <string.h>
+
 static int64_t vector_bytes(const zr_plan *plan, zero_tier tier, zr_vector vector)
 {
     if (vector == ZR_VECTOR_PARAMETERS)
@@ -160,6 +162,7 @@ static bool anything_on_nvme(const zr_plan *plan)
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
+    engine->offload.overwrite = options->faults && options->faults->overwrite;
     ZERO_TRY(reserve_memory(engine, error));
     if (anything_on_nvme(plan)) {
         ZERO_TRY(reserve_buffers(engine, error));
@@ -247,6 +250,8 @@ zero_status zr_offload_move(zero_engine *engine, zr_store *store, zr_range range
     if (zr_store_needs_buffer(store))
         return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer, error);
     char *kept = zr_store_at(store, range.first);
+    if (!out && engine->offload.overwrite)
+        memset(buffer, 0xff, (size_t)range.count);
     engine->queue->backend->elements->copy(engine->queue, range.count, out ? buffer : kept, out ? kept : buffer);
     return ZERO_OK;
 }

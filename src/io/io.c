@@ -230,9 +230,18 @@ static zero_status check_request(const zr_io *io, const zr_io_request *request, 
     return ZERO_OK;
 }
 
+// A fault: all ones, which no dtype takes for a number.
+static void overwrite(const zr_io *io, const zr_io_request *request)
+{
+    const int64_t *bounds = request->extents->bounds;
+    if (!request->write && request->count && io->options.faults && io->options.faults->overwrite)
+        memset(request->buffer, 0xff, (size_t)(bounds[request->begin + request->count] - bounds[request->begin]));
+}
+
 zero_status zr_io_start(zr_io *io, zr_io_request *request, zero_error *error)
 {
     ZERO_TRY(check_request(io, request, error));
+    overwrite(io, request);
     request->started = true;
     request->next = request->begin;
     request->unfinished = request->count;

@@ -31,6 +31,7 @@ typedef struct zr_io_faults {
     // Before a transfer: -errno, its result without transferring; a count below `bytes`, what is transferred at most; else `bytes`.
     int64_t (*transfer)(void *user, bool write, int64_t place, int64_t bytes);
     void (*arrived)(void *user, int64_t place, int64_t bytes, char *data); // after a read, before its checksum is compared
+    bool overwrite; // what lies where something is to come is overwritten first, so that nothing can be taken for what did not come
 } zr_io_faults;
 
 // directories (count): each gets a file named "LABEL.<pid>.<number>". stripe: a multiple of ZR_IO_ALIGN. bytes 0: no files, fine.

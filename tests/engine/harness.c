@@ -109,6 +109,8 @@ static zero_status read_back(const rank_job *job, zero_engine *engine, zero_erro
     return status;
 }
 
+static const zr_io_faults nothing_lingers = {.overwrite = true};
+
 static void *run_rank(void *argument)
 {
     rank_job *job = argument;
@@ -123,7 +125,7 @@ static void *run_rank(void *argument)
                             .threads = 1, .seed = 7, .backend = c->backend ? c->backend : "ref"};
     zero_engine *engine = NULL;
     zero_error *error = &job->failure.error;
-    zero_status status = zr_initialize(&options, c->faults, &engine, error);
+    zero_status status = zr_initialize(&options, c->faults ? c->faults : &nothing_lingers, &engine, error);
     if (status == ZERO_OK)
         status = train(job, engine, error);
     if (status == ZERO_OK)
@@ -152,14 +154,16 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
     gpt2.n_head = 2;
     gpt2.n_layer = c->layers ? c->layers : 2;
     gpt2.resid_pdrop = gpt2.embd_pdrop = gpt2.attn_pdrop = c->dropout;
-    must(zero_gpt2_create(&gpt2, &model, &error), &error, "model");
     gpt2.tiles_embedding = c->tiles_embedding;
     gpt2.tiles_attention = c->tiles_attention;
     gpt2.tiles_mlp = c->tiles_mlp;
+    must(zero_gpt2_create(&gpt2, &model, &error), &error, "model");
     if (c->ranks == 1)
         must(zero_comm_self(&comms[0], &error), &error, "self");
     else
         must(zero_comm_threads(c->ranks, &options, comms, &error), &error, "threads");
+    for (int u = 0; u < model->unit_count; u++)
+        out->pieces += model->units[u].piece_count;
     for (int r = 0; r < c->ranks; r++) {
         jobs[r] = (rank_job){.c = c, .model = model, .comm = comms[r], .out = out};
         if (pthread_create(&threads[r], NULL, run_rank, &jobs[r]) != 0)

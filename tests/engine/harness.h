@@ -21,7 +21,7 @@ typedef struct harness_case {
     int64_t bucket;        // reduce_bucket_size; 0: the default
     double clipping;
     const char *tiers;     // more of zero_optimization: "\"offload_param\": {...}, ..."; NULL: nothing is offloaded
-    const struct zr_io_faults *faults; // what I/O meets; NULL: nothing
+    const struct zr_io_faults *faults; // what I/O meets; NULL: buffers overwritten before they are read into
     bool overlap;          // exchange on a thread of its own
     void (*at_step)(zero_comm *comm, int step); // on every rank before step 0, 1, ..., and after the last; NULL: nothing
 } harness_case;
@@ -34,6 +34,7 @@ typedef struct harness_result {
     zero_traffic traffic;
     zero_io io;
     int skipped;          // steps
+    int pieces;           // of the model: a tile is one
     double evaluated;     // loss after the last step
 } harness_result;
 

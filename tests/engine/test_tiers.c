@@ -162,7 +162,7 @@ static void checkpoints(void **state)
     static harness_result kept, other;
     static const char *const numbers[] = {"1", "2", "3", "5", "100", "null"};
     for (int stage = 0; stage <= 3; stage += 3) {
-        harness_case c = {.stage = stage, .ranks = 2, .accumulation = 2, .batch = 2, .layers = 4, .dropout = 0.1f, .precision = bf16};
+        harness_case c = {.stage = stage, .ranks = 2, .accumulation = 2, .batch = 4, .layers = 4, .width = 128, .backend = "cpu", .dropout = 0.1f, .precision = bf16};
         harness_run(&c, &kept);
         for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
             for (int d = 0; d < DEVICES; d++) {
@@ -187,7 +187,13 @@ static void tiles(void **state)
 {
     static harness_result memory;
     harness_case c = {.stage = 0, .ranks = 2, .accumulation = 2, .batch = 2, .backend = "cpu", .width = 128, .vocabulary = 200, .precision = bf16, .tiles_embedding = 3, .tiles_attention = 2, .tiles_mlp = 4};
+    harness_case whole = c;
+    whole.stage = 3;
+    whole.tiles_embedding = whole.tiles_attention = whole.tiles_mlp = 0;
+    harness_run(&whole, &memory);
+    int untiled = memory.pieces;
     harness_run(&c, &memory);
+    assert_true(memory.pieces > untiled);
     for (c.stage = 1; c.stage <= 3; c.stage++) {
         expect_same(&memory, c, &(placement){0, 0, NOTHING_STAYS});
         each_placement_of_a_stage(c, NOTHING_STAYS);
