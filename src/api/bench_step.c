@@ -161,7 +161,7 @@ static int64_t bytes_outside(const zr_activity_sum sums[ZR_ACTIVITY_COUNT])
 {
     int64_t bytes = 0;
     for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
-        if (zr_activity_track(a) != ZR_TRACK_PHASE && a != ZR_ACTIVITY_product && zr_activity_track(a) != ZR_TRACK_DISK)
+        if (zr_activity_track(a) != ZR_TRACK_PHASE && a != ZR_ACTIVITY_product && zr_activity_track(a) != ZR_TRACK_DISK && !zr_activity_is_aside(a))
             bytes += sums[a].bytes;
     return bytes;
 }

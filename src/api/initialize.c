@@ -56,6 +56,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .stage = (int)config->stage,
         .accumulation = config->accumulation,
         .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
+        .delayed = !inference && config->offload.delayed_from > 0,
         .per_tensor_norms = !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
         .decay_all = config->optimizer.decay_all,
         .reduce_bucket = config->reduce_bucket,

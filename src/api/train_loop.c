@@ -139,6 +139,8 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
 {
     const zero_train_options *options = l->train->options;
     bool last = step == l->train->steps;
+    if (last)
+        ZERO_TRY(zero_finish_update(l->train->engine, error));
     if (step == l->train->profiled.last)
         ZERO_TRY(zr_train_profile_write(l->train, error));
     if (l->eval_every > 0 && (last || step % l->eval_every == 0))

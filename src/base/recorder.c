@@ -39,6 +39,7 @@ zero_status zr_recorder_create(int64_t capacity, zr_recorder **out, zero_error *
         return ZERO_ERR_MEMORY;
     memset((*out)->records, 0xff, (size_t)capacity * sizeof(zr_record));
     (*out)->capacity = capacity;
+    atomic_flag_clear(&(*out)->appending);
     (*out)->unit = -1;
     return ZERO_OK;
 }
@@ -48,9 +49,23 @@ void zr_recorder_destroy(zr_recorder *recorder)
     zr_free(recorder);
 }
 
+// For a few instructions, which nobody waits for in the kernel.
+static void lock(zr_recorder *recorder)
+{
+    while (atomic_flag_test_and_set_explicit(&recorder->appending, memory_order_acquire))
+        continue;
+}
+
+static void unlock(zr_recorder *recorder)
+{
+    atomic_flag_clear_explicit(&recorder->appending, memory_order_release);
+}
+
 void zr_recorder_clear(zr_recorder *recorder)
 {
+    lock(recorder);
     recorder->count = recorder->dropped = 0;
+    unlock(recorder);
 }
 
 int64_t zr_recorder_begin(const zr_recorder *recorder)
@@ -60,10 +75,14 @@ int64_t zr_recorder_begin(const zr_recorder *recorder)
 
 static void add(zr_recorder *recorder, const zr_record *record)
 {
-    if (recorder->count == recorder->capacity)
+    lock(recorder);
+    int64_t at = recorder->count;
+    if (at == recorder->capacity)
         recorder->dropped++;
     else
-        recorder->records[recorder->count++] = *record;
+        recorder->records[at] = *record;
+    recorder->count = ZR_MIN(at + 1, recorder->capacity);
+    unlock(recorder);
 }
 
 void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes, int64_t flops, int32_t slot)
@@ -80,7 +99,7 @@ void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begi
 
 bool zr_activity_is_aside(zr_activity what)
 {
-    return what == ZR_ACTIVITY_disk_read || what == ZR_ACTIVITY_disk_write;
+    return what == ZR_ACTIVITY_disk_read || what == ZR_ACTIVITY_disk_write || what == ZR_ACTIVITY_delayed_update;
 }
 
 bool zr_recorder_is_within(const zr_recorder *recorder, int64_t i, const zr_record *around)

@@ -1,5 +1,5 @@
-// What took time in a step: a room of records of fixed size, filled by one rank's thread as it computes, communicates and waits,
-// and read afterwards by `zero bench step`, --profile and the breakdowns of the configuration.
+// What took time in a step: a room of records of fixed size, filled by one rank's thread as it computes, communicates and waits, and by
+// the thread that updates beside it (aside records alone), and read by the rank's thread for `zero bench step`, --profile and the breakdowns of the configuration.
 //
 // Nothing here is in the path of a run that records nothing: a queue then holds the backend itself and not the one that
 // records around it (compute/recording.c), a communicator and an engine a NULL pointer. A full room counts what it drops.
@@ -8,7 +8,9 @@
 
 #include "base/status.h"
 
-typedef enum zr_track { ZR_TRACK_PHASE, ZR_TRACK_COMPUTE, ZR_TRACK_COMM, ZR_TRACK_DISK, ZR_TRACK_COUNT } zr_track;
+#include <stdatomic.h>
+
+typedef enum zr_track { ZR_TRACK_PHASE, ZR_TRACK_COMPUTE, ZR_TRACK_COMM, ZR_TRACK_DISK, ZR_TRACK_ASIDE, ZR_TRACK_COUNT } zr_track;
 
 // name, what people read, track
 #define ZR_ACTIVITIES(X)                                                    \
@@ -25,6 +27,7 @@ typedef enum zr_track { ZR_TRACK_PHASE, ZR_TRACK_COMPUTE, ZR_TRACK_COMM, ZR_TRAC
     X(embedding, "embedding", COMPUTE)                                      \
     X(square_sum, "gradient norm", COMPUTE)                                 \
     X(optimizer, "optimizer", COMPUTE)                                      \
+    X(delayed_wait, "waiting for the delayed update", COMPUTE)              \
     X(reduce_scatter, "reduce-scatter", COMM)                               \
     X(all_gather, "all-gather", COMM)                                       \
     X(all_reduce, "all-reduce of scalars", COMM)                            \
@@ -32,7 +35,8 @@ typedef enum zr_track { ZR_TRACK_PHASE, ZR_TRACK_COMPUTE, ZR_TRACK_COMM, ZR_TRAC
     X(wait, "waiting for other ranks", COMM)                                \
     X(disk_wait, "waiting for NVMe", DISK)                                  \
     X(disk_read, "reading from NVMe", DISK)                                 \
-    X(disk_write, "writing to NVMe", DISK)
+    X(disk_write, "writing to NVMe", DISK)                                  \
+    X(delayed_update, "update beside the next step", ASIDE)
 
 typedef enum zr_activity {
 #define ZR_ACTIVITY_ENUM(name, text, track) ZR_ACTIVITY_##name,
@@ -56,7 +60,9 @@ typedef struct zr_record {
 } zr_record;
 
 typedef struct zr_recorder {
-    int64_t capacity, count, dropped;
+    int64_t capacity, dropped;
+    _Atomic int64_t count; // those below it are complete
+    atomic_flag appending;
     int32_t unit; // that the next records belong to
     zr_record records[]; // (capacity)
 } zr_recorder;

@@ -61,6 +61,7 @@ typedef struct zr_offload_config { // what lies where, and how it travels
     bool read_ahead, write_behind;
     int64_t block, queue_depth, lanes;      // of I/O
     bool single_submit, overlap_events;
+    int64_t delayed_from;                   // the first step whose update is delayed; 0: none is
     int64_t device_memory, host_memory;     // bytes of a rank, of a machine; 0: not said
     int64_t tiles, tiles_embedding, tiles_attention, tiles_mlp; // of each weight; resolved: of the operators', at least 1
     int64_t checkpoints;                    // segments of units whose activations are computed again; 0: none

@@ -45,6 +45,22 @@ static zero_status check_stage(const zr_config *config, int tier, const char *ke
                    (long long)least);
 }
 
+// The norms of LAMB are sums over the ranks, which exchange in one order: an update beside a step can ask for none.
+static zero_status check_delayed(const zr_config *config, zero_error *error)
+{
+    const zr_offload_config *offload = &config->offload;
+    const zr_setting *from = zr_config_at(config, "libzero.delayed_update.start_step");
+    if (!offload->delayed_from)
+        return ZERO_OK;
+    if (offload->optimizer == ZERO_TIER_device)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.delayed_update.start_step is %lld, but zero_optimization.offload_optimizer.device is none: what is updated on the "
+                       "device cannot go on beside it; expected cpu or nvme", zr_setting_where(config, from).text, (long long)offload->delayed_from);
+    if (!zr_optimizer_traits_of(config->optimizer.kind)->elementwise)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.delayed_update.start_step is %lld, but the optimizer is %s: its norms wait for all ranks, and a delayed update waits "
+                       "for none", zr_setting_where(config, from).text, (long long)offload->delayed_from, zr_optimizer_traits_of(config->optimizer.kind)->name);
+    return ZERO_OK;
+}
+
 static void warn_idle_io(const zr_config *config, const zero_logger *logger)
 {
     static const char *const keys[] = {"aio.block_size", "aio.queue_depth", "aio.intra_op_parallelism", "aio.single_submit", "aio.overlap_events"};
@@ -88,6 +104,7 @@ zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger,
     ZERO_TRY(check_stage(config, offload->optimizer, "zero_optimization.offload_optimizer.device", 1, "optimizer states", error));
     ZERO_TRY(check_stage(config, offload->parameters, "zero_optimization.offload_param.device", 3, "parameters", error));
     ZERO_TRY(check_ratio(config, error));
+    ZERO_TRY(check_delayed(config, error));
     if (offload->optimizer == ZERO_TIER_device)
         offload->ratio = 0;
     if (offload->parameters == ZERO_TIER_nvme)

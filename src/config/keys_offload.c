@@ -6,6 +6,7 @@
 #define O Z "offload_optimizer."
 #define PARAM_DEVICE P "device"
 #define OPTIMIZER_DEVICE O "device"
+#define DELAYED "libzero.delayed_update.start_step"
 #define PINNED "the memory of this backend's host is the processor's own: there is nothing to pin it for"
 
 const zr_key zr_keys_offload[] = {
@@ -84,6 +85,9 @@ const zr_key zr_keys_offload[] = {
      .field = offsetof(zr_config, offload.tiles_attention), .help = "tiles of each of the attention's weights; null: as all"},
     {.path = "libzero.tiling.mlp", .type = ZR_KEY_INT, .standard = "null", .nullable = true, .above = true, .most = 256,
      .field = offsetof(zr_config, offload.tiles_mlp), .help = "tiles of each of the MLP's weights; null: as all"},
+    {.path = DELAYED, .type = ZR_KEY_INT, .standard = "null", .nullable = true, .above = true, .field = offsetof(zr_config, offload.delayed_from),
+     .help = "from this step on the update of a step is made while the next step computes, with parameters one update old (ZeRO-Offload 5.2); "
+             "with offload_optimizer"},
     {.path = "libzero.device_memory", .type = ZR_KEY_BYTES, .standard = "null", .nullable = true, .field = offsetof(zr_config, offload.device_memory),
      .help = "what a rank may hold on its device (\"512MB\", or bytes; --device-memory); null: what the machine has"},
     {.path = "libzero.host_memory", .type = ZR_KEY_BYTES, .standard = "null", .nullable = true, .field = offsetof(zr_config, offload.host_memory),

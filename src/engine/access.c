@@ -48,7 +48,7 @@ zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_er
 {
     zr_queue_record_end(engine->queue, engine->recording);
     engine->recording = NULL;
-    engine->recorder = engine->comm->recorder = recorder;
+    zr_delayed_record(engine, recorder);
     return recorder ? zr_queue_record(engine->queue, recorder, &engine->recording, error) : ZERO_OK;
 }
 

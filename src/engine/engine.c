@@ -148,6 +148,8 @@ static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zer
     ZERO_TRY(reserve_scratch(engine, error));
     ZERO_TRY(zr_vectors_reserve(engine, nvme, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, zr_comm_staging_bytes(engine->comm));
+    if (engine->plan->settings.delayed)
+        ZERO_TRY(zr_delayed_create(engine, error));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
     return draw_weights(engine, error);
 }
@@ -214,6 +216,7 @@ void zero_destroy(zero_engine *engine)
         return;
     if (engine->observer.destroy)
         engine->observer.destroy(engine->observer.user, engine);
+    zr_delayed_destroy(engine->delayed);
     zr_queue_record_end(engine->queue, engine->recording);
     engine->comm->recorder = NULL;
     zr_window_destroy(&engine->params);

@@ -129,6 +129,8 @@ static char *reduced_shard(const zero_engine *engine, int piece)
 zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
+    if (engine->micro_batch == 0)
+        ZERO_TRY(zr_delayed_await_piece(engine, piece, error));
     if (p->open_first >= 0) {
         ZERO_TRY(await_place(engine, p, error));
         engine->queue->backend->elements->convert(engine->queue, ZERO_F32, p->gradient_dtype, p->padded, zr_grads_collecting(engine, piece),

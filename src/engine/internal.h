@@ -9,6 +9,7 @@
 #define ZR_ENGINE_INTERNAL_H
 
 #include "base/exact.h"
+#include "engine/delayed.h"
 #include "engine/engine.h"
 #include "engine/offload.h"
 #include "model/unit.h"
@@ -56,6 +57,7 @@ struct zero_engine {
     zr_arena activations, checkpoints, workspace;
     zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT]; // those that the plan lists, the rest zeroed
     zr_offload offload;
+    zr_delayed *delayed;
     const char **piece_names; // (piece_count)
     char **at;                // (piece_count) whole piece while acquired, else NULL
     zr_handle *reducing, *gathering; // (piece_count)
@@ -122,7 +124,12 @@ void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtyp
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
 
 // update.c
-zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_scale, zero_error *error);
+zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr, float gradient_scale); // the next update
+zero_status zr_update_slice(void *pass, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error);
+zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_scale, zero_error *error); // updates and publishes
+// At the boundary of a step that does not update: parameters become what a delayed update has made of the master, if it has; buffers what
+// this step has found, where that is finite.
+zero_status zr_update_publish(zero_engine *engine, bool finite, zero_error *error);
 zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, const zr_pass_plan passes[2], zero_error *error); // lamb.c
 zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice); // elements of the piece
 zr_range_states zr_range_from(const zr_range_states *range, int64_t first);      // the same, `first` elements on

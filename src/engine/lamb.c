@@ -71,7 +71,7 @@ zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, const z
     int tensors = engine->plan->tensor_count;
     lamb lamb = {.engine = engine, .update = *update, .weight_decay = update->weight_decay, .parameter_squares = engine->squares, .direction_squares = engine->squares + tensors};
     memset(engine->squares, 0, 2 * (size_t)tensors * sizeof *engine->squares);
-    ZERO_TRY(zr_tiles_run(engine, &passes[0], find_direction, &lamb, error));
+    ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[0], .visit = find_direction, .user = &lamb}, error));
     ZERO_TRY(zr_norm_all_reduce(engine, lamb.parameter_squares, 2 * tensors, error));
-    return zr_tiles_run(engine, &passes[1], apply_direction, &lamb, error);
+    return zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = apply_direction, .user = &lamb}, error);
 }

@@ -11,11 +11,13 @@ static zero_io counted(const zero_engine *engine)
 
 void zr_moves_begin(zero_engine *engine)
 {
+    if (zr_delayed_under_way(engine))
+        return;
     engine->offload.before = counted(engine);
     engine->offload.expected = (zr_moved){0};
 }
 
-void zr_moves_expect(zero_engine *engine, const zr_moved *planned)
+static void expect(zero_engine *engine, const zr_moved *planned)
 {
     zr_moved *sum = &engine->offload.expected;
     sum->to_host += planned->to_host;
@@ -27,18 +29,28 @@ void zr_moves_expect(zero_engine *engine, const zr_moved *planned)
 void zr_moves_expect_visits(zero_engine *engine, const zr_moved *planned)
 {
     const zr_plan *plan = engine->plan;
-    zr_moves_expect(engine, planned);
+    expect(engine, planned);
     for (int p = 0; p < plan->piece_count; p++) {
         if (plan->pieces[p].kept_first < 0)
             continue;
         if (engine->gathered[p] != engine->version)
-            zr_moves_expect(engine, &plan->moves.kept);
+            expect(engine, &plan->moves.kept);
         return; // all that are kept are gathered together
     }
 }
 
+void zr_moves_expect_update(zero_engine *engine, int pass, bool first)
+{
+    const zr_moves *moves = &engine->plan->moves;
+    expect(engine, &moves->update[pass]);
+    if (first && pass == 0)
+        expect(engine, &(zr_moved){.nvme_read = -moves->update_first_unread});
+}
+
 zero_status zr_moves_check(zero_engine *engine, zero_error *error)
 {
+    if (zr_delayed_under_way(engine))
+        return ZERO_OK;
     zero_io now = counted(engine);
     const zero_io *before = &engine->offload.before;
     const zr_moved *expected = &engine->offload.expected;
@@ -57,5 +69,5 @@ zero_status zr_moves_check(zero_engine *engine, zero_error *error)
 
 void zero_io_report(const zero_engine *engine, zero_io *out)
 {
-    *out = counted(engine);
+    *out = zr_delayed_under_way(engine) ? engine->offload.before : counted(engine);
 }

@@ -35,6 +35,7 @@ typedef struct zr_offload { // zeroed: everything is in memory
 
 // vectors.c
 zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error); // until what was begun has ended; recorded
+void zr_offload_record(zr_recorder *recorder, const zr_io_request *request); // one that has ended
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options, zero_error *error);
 void zr_vectors_release(zero_engine *engine);
 // Between a buffer of the device and a store of any tier, counted: memory is copied at once, NVMe takes the buffer itself. What the transfer
@@ -62,8 +63,13 @@ zero_status zr_checkpoints_before_backward(zero_engine *engine, const zr_visit *
 
 // tiles.c
 typedef zero_status (*zr_slice_visit)(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error);
-// Runs `visit` over all slices that are updated, group by group: reads[pass], visit, writes[pass] of plan/tiles.h.
-zero_status zr_tiles_run(zero_engine *engine, const zr_pass_plan *pass, zr_slice_visit visit, void *user, zero_error *error);
+typedef struct zr_walk { // a pass over all slices that are updated, group by group: read, visit, write
+    zr_pass_plan pass;
+    zr_slice_visit visit;
+    void *user;
+    struct zr_delayed *beside; // the thread that walks beside the rank's, last group first; NULL: the rank's own
+} zr_walk;
+zero_status zr_tiles_run(zero_engine *engine, const zr_walk *walk, zero_error *error);
 // Between steps: runs `visit` over a vector of the own shard of a piece that is on NVMe, in portions, writing them back where `changed`.
 zero_status zr_tiles_visit(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error);
 
@@ -71,9 +77,9 @@ char *zr_tiles_buffer(const zero_engine *engine, zr_vector vector); // of one sl
 int64_t zr_tiles_portion(const zero_engine *engine, int piece, int64_t first); // elements from `first` of the own shard to the end of its slice
 
 // moves.c: bytes moved between tiers, planned = counted.
-void zr_moves_begin(zero_engine *engine); // of a step, or an evaluation between two
-void zr_moves_expect(zero_engine *engine, const zr_moved *planned);
+void zr_moves_begin(zero_engine *engine); // of a step, or an evaluation between two; what is beside them counts with the step that it ends in
+void zr_moves_expect_update(zero_engine *engine, int pass, bool first); // first: of all updates
 void zr_moves_expect_visits(zero_engine *engine, const zr_moved *planned); // and what is gathered because the weights have changed; before it is
-zero_status zr_moves_check(zero_engine *engine, zero_error *error); // nothing is under way
+zero_status zr_moves_check(zero_engine *engine, zero_error *error); // nothing is under way, or something beside is and it is left for later
 
 #endif

@@ -53,6 +53,7 @@ static void *own_master(const zero_engine *engine, int piece)
 
 zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error)
 {
+    ZERO_TRY(zr_delayed_join(engine, error));
     bool master = zr_piece_has_master(engine, piece);
     const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
@@ -107,6 +108,7 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
         ZERO_TRY(share_master(engine, p, error));
         ZERO_TRY(zr_engine_visit_weights(engine, p, false, round_into_parameters, &rounding, error));
     }
+    zr_delayed_published(engine);
     ZERO_TRY(engine->stage->weights_changed(engine, error));
     zr_comm_hash_reset(engine->comm);
     return zr_comm_barrier(engine->comm, error);

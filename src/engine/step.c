@@ -166,32 +166,24 @@ static double clip_factor(const zero_engine *engine, double norm)
     return limit > 0 && limit < norm + 1e-6 ? limit / (norm + 1e-6) : 1;
 }
 
-static void expect_update(zero_engine *engine)
-{
-    const zr_moves *moves = &engine->plan->moves;
-    const zr_moved zeros = {.nvme_read = engine->updates == 0 ? -moves->update_first_unread : 0};
-    zr_moves_expect(engine, &moves->update);
-    zr_moves_expect(engine, &zeros);
-}
-
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     if (engine->stage->boundary)
         ZERO_TRY(engine->stage->boundary(engine, error));
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_BOUNDARY, error));
     ZERO_TRY(zr_grads_written(engine, error));
+    ZERO_TRY(zr_delayed_join(engine, error));
     ZERO_TRY(reduce_scalars(engine, info, error));
     info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
     info->skipped = !isfinite(info->grad_norm);
-    if (!info->skipped) {
-        ZERO_TRY(zr_update_parameters(engine, info->lr, (float)(clip_factor(engine, info->grad_norm) / engine->scale.scale), error));
-        expect_update(engine);
-        engine->updates++;
-    } else {
-        ZERO_TRY(engine->stage->publish(engine, error));
-    }
+    bool delayed = zr_delayed_applies(engine);
+    float scale = (float)(clip_factor(engine, info->grad_norm) / engine->scale.scale);
+    ZERO_TRY(info->skipped || delayed ? zr_update_publish(engine, !info->skipped, error) : zr_update_parameters(engine, info->lr, scale, error));
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_UPDATE, error));
     ZERO_TRY(zr_moves_check(engine, error));
+    if (!info->skipped && delayed)
+        ZERO_TRY(zr_delayed_begin(engine, info->lr, scale, error));
+    engine->updates += !info->skipped;
     engine->gradient_scale = engine->scale.scale;
     info->loss_scale = engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->scale.scale;
     return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
@@ -217,6 +209,16 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
     if (status == ZERO_OK && engine->observer.step_done)
         status = engine->observer.step_done(engine->observer.user, engine, info, error);
     return fail(engine, status, error);
+}
+
+zero_status zero_finish_update(zero_engine *engine, zero_error *error)
+{
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_finish_update", error));
+    ZERO_TRY(fail(engine, zr_delayed_join(engine, error), error));
+    if (!zr_delayed_is_ahead(engine))
+        return ZERO_OK;
+    ZERO_TRY(fail(engine, zr_comm_barrier(engine->comm, error), error)); // who evaluates has read the old ones
+    return fail(engine, zr_engine_parameters_changed(engine, error), error);
 }
 
 static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)

@@ -135,6 +135,7 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
 
 zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error)
 {
+    ZERO_TRY(zr_delayed_join(engine, error));
     const zr_piece *p = &engine->plan->pieces[piece];
     if (p->kind == ZERO_TRAINABLE && p->state_tier == ZERO_TIER_nvme)
         return zr_tiles_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);

@@ -29,16 +29,22 @@ static zr_range group_range(const zero_engine *engine, const zr_group *group, zr
 
 typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buffer, zr_transfer *out, zero_error *error);
 
+static zero_status await(zero_engine *engine, const zr_walk *walk, zr_transfer *transfer, zero_error *error)
+{
+    return walk->beside ? zr_delayed_transfer(engine, transfer, error) : zr_offload_await(engine, transfer, error);
+}
+
 // Vectors of the group that are in `vectors` and on NVMe begin to travel; what its tile did before has ended first.
-static zero_status move_group(zero_engine *engine, int g, uint32_t vectors, bool write, zero_error *error)
+static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, bool write, zero_error *error)
 {
     const zr_group *group = &engine->plan->groups[g];
+    uint32_t vectors = write ? walk->pass.writes : walk->pass.reads;
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         if (!is_on_nvme(group, v) || !zr_plan_has_vector(engine->plan, v))
             continue;
         int tile = g % engine->plan->tile.count;
         zr_transfer *transfer = &engine->offload.tile[tile][v];
-        ZERO_TRY(zr_offload_await(engine, transfer, error));
+        ZERO_TRY(await(engine, walk, transfer, error));
         if (!(vectors >> v & 1))
             continue;
         zr_store *store = zr_vector_store(engine, engine->plan->slices[group->slice_first].piece, v);
@@ -48,10 +54,10 @@ static zero_status move_group(zero_engine *engine, int g, uint32_t vectors, bool
     return ZERO_OK;
 }
 
-static zero_status await_tile(zero_engine *engine, int tile, zero_error *error)
+static zero_status await_tile(zero_engine *engine, const zr_walk *walk, int tile, zero_error *error)
 {
     for (int v = 0; v < ZR_VECTOR_COUNT; v++)
-        ZERO_TRY(zr_offload_await(engine, &engine->offload.tile[tile][v], error));
+        ZERO_TRY(await(engine, walk, &engine->offload.tile[tile][v], error));
     return ZERO_OK;
 }
 
@@ -100,45 +106,54 @@ static void count_crossing(zero_engine *engine, const zr_group *group, const zr_
     int64_t bytes = group->count * zr_vector_size(engine->plan, ZR_VECTOR_PARAMETERS);
     int64_t read = pass->reads >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0, written = pass->writes >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0;
     bool states_up = group->state_tier == ZERO_TIER_device, parameters_up = group->parameter_tier == ZERO_TIER_device;
-    if (states_up == parameters_up)
+    if (states_up == parameters_up || !(read | written)) // an update beside the step moves none, and counts nothing
         return;
     engine->offload.to_device += parameters_up ? written : read;
     engine->offload.to_host += parameters_up ? read : written;
 }
 
-static zero_status visit_group(zero_engine *engine, int g, zr_slice_visit visit, void *user, zero_error *error)
+static zero_status visit_group(zero_engine *engine, const zr_walk *walk, int g, zero_error *error)
 {
     const zr_group *group = &engine->plan->groups[g];
     for (int s = group->slice_first; s < group->slice_first + group->slice_count; s++) {
         const zr_slice *slice = &engine->plan->slices[s];
         const zr_range_states states = states_of(engine, g, slice);
-        ZERO_TRY(visit(user, engine, slice, &states, error));
+        ZERO_TRY(walk->visit(walk->user, engine, slice, &states, error));
     }
     return ZERO_OK;
 }
 
-zero_status zr_tiles_run(zero_engine *engine, const zr_pass_plan *pass, zr_slice_visit visit, void *user, zero_error *error)
+// The group that comes as number i. Backward overwrites the last unit's gradients first: beside it they are the first to be used up.
+static int group_at(const zero_engine *engine, const zr_walk *walk, int i)
+{
+    return walk->beside ? engine->plan->group_count - 1 - i : i;
+}
+
+zero_status zr_tiles_run(zero_engine *engine, const zr_walk *walk, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     const zr_tiering *tiering = &plan->settings.tiering;
     int fetched = -1;
-    for (int g = 0; g < plan->group_count; g++) {
-        int last = ZR_MIN(g + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
-        while (fetched < g)
-            ZERO_TRY(move_group(engine, ++fetched, pass->reads, false, error));
+    for (int i = 0; i < plan->group_count; i++) {
+        int g = group_at(engine, walk, i), last = ZR_MIN(i + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
+        while (fetched < i)
+            ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
         if (plan->tile.count)
-            ZERO_TRY(await_tile(engine, g % plan->tile.count, error));
+            ZERO_TRY(await_tile(engine, walk, g % plan->tile.count, error));
         while (fetched < last)
-            ZERO_TRY(move_group(engine, ++fetched, pass->reads, false, error));
-        ZERO_TRY(visit_group(engine, g, visit, user, error));
-        count_crossing(engine, &plan->groups[g], pass);
-        ZERO_TRY(move_group(engine, g, pass->writes, true, error));
+            ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
+        ZERO_TRY(visit_group(engine, walk, g, error));
+        count_crossing(engine, &plan->groups[g], &walk->pass);
+        ZERO_TRY(move_group(engine, walk, g, true, error));
         if (plan->tile.count && !tiering->write_behind)
-            ZERO_TRY(await_tile(engine, g % plan->tile.count, error));
-        zr_comm_progress(engine->comm, engine->step);
+            ZERO_TRY(await_tile(engine, walk, g % plan->tile.count, error));
+        if (walk->beside)
+            zr_delayed_advance(walk->beside, g);
+        else
+            zr_comm_progress(engine->comm, engine->step);
     }
     for (int tile = 0; tile < plan->tile.count; tile++)
-        ZERO_TRY(await_tile(engine, tile, error));
+        ZERO_TRY(await_tile(engine, walk, tile, error));
     return ZERO_OK;
 }
 

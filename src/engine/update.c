@@ -19,21 +19,14 @@ zr_range_states zr_range_from(const zr_range_states *range, int64_t first)
     return at;
 }
 
-typedef struct pass {
-    zero_engine *engine;
-    zr_update update;
-    double weight_decay;
-    int64_t first; // of the slice at hand, element of the piece
-    const zr_range_states *states;
-} pass;
-
 static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
-    pass *p = user;
-    zr_queue *queue = p->engine->queue;
-    const zr_range_states at = zr_range_from(p->states, first - p->first);
-    p->update.weight_decay = tensor->decays ? p->weight_decay : 0;
-    queue->backend->optimizer->update(queue, &p->update, count, &at);
+    zr_update_pass *pass = user;
+    zr_range_states at = zr_range_from(pass->states, first - pass->span.first);
+    if (!pass->copies)
+        at.parameters = NULL;
+    pass->update.weight_decay = tensor->decays ? pass->weight_decay : 0;
+    pass->queue->backend->optimizer->update(pass->queue, &pass->update, count, &at);
 }
 
 zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice)
@@ -41,13 +34,19 @@ zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice)
     return (zr_span){engine->stage->update_range(engine, slice->piece).first + slice->first, slice->count};
 }
 
-static zero_status update_slice(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
+zero_status zr_update_slice(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
 {
-    pass *p = user;
-    zr_span span = zr_slice_span(engine, slice);
-    p->first = span.first;
-    p->states = states;
-    zr_for_parts(&engine->plan->pieces[slice->piece], span, update_part, p);
+    zr_update_pass *pass = user;
+    pass->span = zr_slice_span(engine, slice);
+    pass->states = states;
+    zr_for_parts(&engine->plan->pieces[slice->piece], pass->span, update_part, pass);
+    return ZERO_OK;
+}
+
+// What units read, of a master that an earlier pass has updated.
+static zero_status publish_slice(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
+{
+    engine->queue->backend->elements->convert(engine->queue, ZERO_F32, states->parameters_dtype, slice->count, states->master, states->parameters);
     return ZERO_OK;
 }
 
@@ -62,7 +61,7 @@ static void assign_mean(zero_engine *engine, int piece)
         value[i] = sum[i] * mean;
 }
 
-static zr_update describe_update(const zero_engine *engine, double lr, float gradient_scale)
+zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr, float gradient_scale)
 {
     static const zr_update_kind kinds[] = {
         [ZR_OPTIMIZER_ADAMW] = ZR_UPDATE_ADAMW,     [ZR_OPTIMIZER_ADAM_L2] = ZR_UPDATE_ADAM_L2, [ZR_OPTIMIZER_SGD] = ZR_UPDATE_SGD,
@@ -72,7 +71,7 @@ static zr_update describe_update(const zero_engine *engine, double lr, float gra
     double betas[2];
     zr_schedule_betas(&engine->config->schedule, engine->updates, (double[]){spec->beta1, spec->beta2}, betas);
     double t = (double)(engine->updates + 1);
-    return (zr_update){
+    const zr_update update = {
         .kind = kinds[spec->kind],
         .lr = lr,
         .beta1 = betas[0],
@@ -87,26 +86,57 @@ static zr_update describe_update(const zero_engine *engine, double lr, float gra
         .correction2 = 1 - __builtin_pow(betas[1], t),
         .gradient_scale = gradient_scale,
     };
+    return (zr_update_pass){.queue = queue, .update = update, .weight_decay = update.weight_decay, .copies = !engine->plan->settings.delayed};
+}
+
+// Nobody reads the old parameters any more.
+static zero_status before_update(zero_engine *engine, zero_error *error)
+{
+    for (int p = 0; p < engine->plan->piece_count && engine->stage->before_update; p++)
+        if (zr_piece_trains(&engine->plan->pieces[p]))
+            ZERO_TRY(engine->stage->before_update(engine, p, error));
+    return ZERO_OK;
+}
+
+static void assign_means(zero_engine *engine)
+{
+    for (int p = 0; p < engine->plan->piece_count; p++)
+        if (zr_piece_trains(&engine->plan->pieces[p]) && engine->plan->pieces[p].kind == ZERO_BUFFER)
+            assign_mean(engine, p);
 }
 
 zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_scale, zero_error *error)
 {
-    const zr_plan *plan = engine->plan;
     zr_pass_plan passes[2];
-    pass pass = {.engine = engine, .update = describe_update(engine, lr, gradient_scale)};
-    pass.weight_decay = pass.update.weight_decay;
-    zr_plan_passes(plan, passes);
-    for (int p = 0; p < plan->piece_count; p++) {
-        if (!zr_piece_trains(&plan->pieces[p]))
-            continue;
-        if (engine->stage->before_update)
-            ZERO_TRY(engine->stage->before_update(engine, p, error));
-        if (plan->pieces[p].kind == ZERO_BUFFER)
-            assign_mean(engine, p);
-    }
-    if (plan->settings.per_tensor_norms)
+    zr_update_pass pass = zr_update_describe(engine, engine->queue, lr, gradient_scale);
+    int count = zr_plan_passes(engine->plan, passes);
+    bool first = engine->updates == 0;
+    ZERO_TRY(before_update(engine, error));
+    assign_means(engine);
+    if (engine->plan->settings.per_tensor_norms)
         ZERO_TRY(zr_lamb_update(engine, &pass.update, passes, error));
     else
-        ZERO_TRY(zr_tiles_run(engine, &passes[0], update_slice, &pass, error));
+        ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[0], .visit = zr_update_slice, .user = &pass}, error));
+    if (!pass.copies)
+        ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error));
+    for (int i = 0; i < count; i++)
+        zr_moves_expect_update(engine, i, first);
+    return engine->stage->publish(engine, error);
+}
+
+zero_status zr_update_publish(zero_engine *engine, bool finite, zero_error *error)
+{
+    zr_pass_plan passes[2];
+    bool ahead = zr_delayed_is_ahead(engine);
+    if (ahead || finite)
+        ZERO_TRY(before_update(engine, error));
+    if (finite)
+        assign_means(engine);
+    if (ahead) {
+        zr_plan_passes(engine->plan, passes);
+        ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error));
+        zr_moves_expect_update(engine, 1, false);
+        zr_delayed_published(engine);
+    }
     return engine->stage->publish(engine, error);
 }

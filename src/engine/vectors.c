@@ -226,17 +226,21 @@ void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64
     return zr_store_at(store, zr_vector_range(engine, piece, vector, first, 0).first);
 }
 
+void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
+{
+    const int64_t *bounds = request->extents->bounds;
+    zr_recorder_add_aside(recorder, request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read, request->began, request->ended,
+                          bounds[request->begin + request->count] - bounds[request->begin]);
+}
+
 zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)
 {
     if (!transfer->store)
         return ZERO_OK;
     int64_t begin = zr_recorder_begin(engine->recorder);
     zero_status status = zr_transfer_wait(transfer, error);
-    const zr_io_request *request = &transfer->request;
-    const int64_t *bounds = request->extents->bounds;
     zr_recorder_add(engine->recorder, ZR_ACTIVITY_disk_wait, begin, 0, 0, -1);
-    zr_recorder_add_aside(engine->recorder, request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read, request->began, request->ended,
-                          bounds[request->begin + request->count] - bounds[request->begin]);
+    zr_offload_record(engine->recorder, &transfer->request);
     return status;
 }
 

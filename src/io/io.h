@@ -68,13 +68,13 @@ typedef struct zr_io_options {
     const zr_io_faults *faults;         // NULL, or outlives the engine
 } zr_io_options;
 
-// ZERO_ERR_MEMORY, ZERO_ERR_USAGE (options out of range). One rank's; its functions are called from that rank's thread alone.
+// ZERO_ERR_MEMORY, ZERO_ERR_USAGE (options out of range). One rank's; but for the next two, its functions are called from that rank's thread alone.
 zero_status zr_io_create(const zr_io_options *options, zr_io **out, zero_error *error);
 void zr_io_destroy(zr_io *io); // ends what is under way; NULL is fine
 // "io_uring, O_DIRECT, registered buffers", "8 threads with pread and pwrite (io_uring: Operation not permitted), page cache".
 const char *zr_io_description(const zr_io *io);
 
-// Returns at once. Of requests under way, two have an extent in common only if both read. ZERO_ERR_INTERNAL for a request that is under way or a buffer that is not aligned.
+// These two may be called from several threads, for one request from one of them. Returns at once. Of requests under way, two have an extent in common only if both read. ZERO_ERR_INTERNAL for a request that is under way or a buffer that is not aligned.
 zero_status zr_io_start(zr_io *io, zr_io_request *request, zero_error *error);
 // Until the request has ended; returns at once where it was not started. ZERO_ERR_IO naming file, offset and bytes; ZERO_ERR_TIMEOUT,
 // after which the request is still under way.

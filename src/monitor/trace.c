@@ -19,6 +19,7 @@ static const char *const tracks[ZR_TRACK_COUNT] = {
     [ZR_TRACK_COMPUTE] = "compute",
     [ZR_TRACK_COMM] = "communication",
     [ZR_TRACK_DISK] = "NVMe",
+    [ZR_TRACK_ASIDE] = "delayed update",
 };
 
 static void append_text(zr_buffer *out, const char *before, const char *text)
@@ -64,14 +65,15 @@ static const char *name_of(const char *const *names, int count, int32_t number)
     return number >= 0 && number < count ? names[number] : NULL;
 }
 
-// Transfers overlap each other: each begins and ends for itself.
+// What overlaps each other: each begins and ends for itself.
 static void append_aside(const trace *trace, const zr_record *record, int64_t number)
 {
     const int64_t at[] = {record->begin, record->end};
+    zr_track track = zr_activity_track(record->what);
     for (int i = 0; i < 2; i++) {
-        open_event("be"[i], trace->rank, ZR_TRACK_DISK, trace->out);
+        open_event("be"[i], trace->rank, track, trace->out);
         append_microseconds(trace->out, "ts", at[i] - trace->origin);
-        zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"id\":%lld,\"args\":{\"bytes\":%lld}}", zr_activity_name(record->what), tracks[ZR_TRACK_DISK],
+        zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"id\":%lld,\"args\":{\"bytes\":%lld}}", zr_activity_name(record->what), tracks[track],
                          (long long)number, (long long)record->bytes);
     }
 }

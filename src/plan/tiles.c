@@ -66,7 +66,7 @@ bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector)
 {
     const zr_settings *settings = &plan->settings;
     switch (vector) {
-    case ZR_VECTOR_MASTER: return zr_precision_has_master(&settings->precision);
+    case ZR_VECTOR_MASTER: return settings->delayed || zr_precision_has_master(&settings->precision);
     case ZR_VECTOR_STATE0: return settings->state_vectors > 0;
     case ZR_VECTOR_STATE1: return settings->state_vectors > 1;
     case ZR_VECTOR_DIRECTION: return settings->per_tensor_norms;
@@ -114,6 +114,11 @@ int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
     enum { MASTER = 1 << ZR_VECTOR_MASTER, MOMENTS = 1 << ZR_VECTOR_STATE0 | 1 << ZR_VECTOR_STATE1, DIRECTION = 1 << ZR_VECTOR_DIRECTION,
            GRADIENT = 1 << ZR_VECTOR_GRADIENT, PARAMETERS = 1 << ZR_VECTOR_PARAMETERS };
     uint32_t weights = zr_plan_has_vector(plan, ZR_VECTOR_MASTER) ? MASTER : PARAMETERS; // that the update starts from
+    if (plan->settings.delayed) {
+        passes[0] = (zr_pass_plan){.reads = MASTER | MOMENTS | GRADIENT, .writes = MASTER | MOMENTS};
+        passes[1] = (zr_pass_plan){.reads = MASTER, .writes = PARAMETERS};
+        return 2;
+    }
     if (!plan->settings.per_tensor_norms) {
         passes[0] = (zr_pass_plan){.reads = weights | MOMENTS | GRADIENT, .writes = MASTER | MOMENTS | PARAMETERS};
         return 1;
@@ -124,9 +129,8 @@ int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
 }
 
 // What one pass over a group moves. Gradients came to the host as they were reduced; states are at home where they are updated.
-static void add_group_moves(zr_plan *plan, const zr_group *group, const zr_pass_plan *pass)
+static void add_group_moves(zr_plan *plan, const zr_group *group, const zr_pass_plan *pass, zr_moved *moved)
 {
-    zr_moved *moved = &plan->moves.update;
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         int64_t bytes = zr_plan_has_vector(plan, v) ? group->count * zr_vector_size(plan, v) : 0;
         int64_t read = pass->reads >> v & 1 ? bytes : 0, written = pass->writes >> v & 1 ? bytes : 0;
@@ -215,7 +219,7 @@ zero_status zr_plan_tiles(zr_plan *plan, zero_error *error)
     zr_pass_plan passes[2];
     for (int i = zr_plan_passes(plan, passes) - 1; i >= 0 && !plan->settings.inference; i--)
         for (int g = 0; g < plan->group_count; g++)
-            add_group_moves(plan, &plan->groups[g], &passes[i]);
+            add_group_moves(plan, &plan->groups[g], &passes[i], &plan->moves.update[i]);
     for (int p = 0; p < plan->piece_count; p++)
         add_gradient_moves(plan, &plan->pieces[p]);
     add_parked_moves(plan);

@@ -43,11 +43,12 @@ typedef struct zr_moves { // what a step moves between tiers: planned = counted,
     zr_moved first_micro_batch, later_micro_batch; // gradients, and parameters that are not kept
     zr_moved forward;       // of an evaluation, likewise
     zr_moved kept;          // once after the weights have changed: parameters that stay on the device
-    zr_moved update;        // of every update,
+    zr_moved update[2];     // of every update, by its passes,
     int64_t update_first_unread; // of whose nvme_read this is zeros that nothing was written to yet, in the very first update
 } zr_moves;
 
-// The passes of an update over all groups (LAMB has two), and what they read and write of vectors that exist. Their number.
+// The passes of an update over all groups, and what they read and write of vectors that exist. Their number: LAMB has two, and one that
+// is delayed, whose second makes parameters of the master.
 int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2]);
 bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector);
 int64_t zr_vector_size(const zr_plan *plan, zr_vector vector); // bytes of an element of a trained piece

@@ -137,6 +137,19 @@ static void test_what_is_offloaded_is_partitioned(void **state)
     must_be("\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.5}", ZERO_ERR_CONFIG, "ratio 0.5 is for stage 3, the stage is 2");
 }
 
+static void test_what_can_be_delayed(void **state)
+{
+#define FROM "\"libzero\": {\"delayed_update\": {\"start_step\": 5}}"
+#define HOST "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}}"
+    recorder log;
+    zr_config *c = must_resolve("{" HOST ", " FROM "}", &log);
+    assert_int_equal(c->offload.delayed_from, 5);
+    zr_config_destroy(c);
+    must_fail("{" FROM "}", ZERO_ERR_CONFIG, "offload_optimizer.device is none");
+    must_fail("{" HOST ", \"optimizer\": {\"type\": \"LAMB\"}, " FROM "}", ZERO_ERR_CONFIG, "the optimizer is LAMB: its norms wait for all ranks");
+    must_fail("{" HOST ", \"libzero\": {\"delayed_update\": {\"start_step\": 0}}}", ZERO_ERR_CONFIG, "start_step");
+}
+
 static void test_bytes(void **state)
 {
     recorder log;
@@ -456,6 +469,7 @@ int main(void)
         cmocka_unit_test(test_every_row_without_effect),
         cmocka_unit_test(test_one_warning_a_reason),
         cmocka_unit_test(test_what_is_offloaded_is_partitioned),
+        cmocka_unit_test(test_what_can_be_delayed),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_offload_values),
         cmocka_unit_test(test_defaults_without_a_word),

@@ -152,16 +152,16 @@ static void what_moves_is_what_the_papers_say(void **state)
         int64_t n = elems_of(plan, ZERO_TIER_host);
         assert_true(n > 0 && elems_of(plan, ZERO_TIER_device) == 0);
         assert_int_equal(plan->moves.first_micro_batch.to_host, 2 * n);
-        assert_int_equal(plan->moves.update.to_device, 2 * n);
-        assert_int_equal(plan->moves.update.to_host + plan->moves.first_micro_batch.to_device + plan->moves.update.nvme_read, 0);
+        assert_int_equal(plan->moves.update[0].to_device, 2 * n);
+        assert_int_equal(plan->moves.update[0].to_host + plan->moves.first_micro_batch.to_device + plan->moves.update[0].nvme_read, 0);
         assert_int_equal(plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer], 12 * n);
         zr_plan_destroy(plan);
     }
     zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &on_nvme);
     int64_t n = elems_of(plan, ZERO_TIER_nvme);
-    assert_int_equal(plan->moves.update.nvme_read, 14 * n);         // gradient, master, moments
+    assert_int_equal(plan->moves.update[0].nvme_read, 14 * n);         // gradient, master, moments
     assert_int_equal(plan->moves.update_first_unread, 8 * n);       // moments that are zeros still
-    assert_int_equal(plan->moves.update.nvme_written, 14 * n);      // master, moments, parameters
+    assert_int_equal(plan->moves.update[0].nvme_written, 14 * n);      // master, moments, parameters
     assert_int_equal(plan->moves.first_micro_batch.nvme_written, 2 * n); // gradients
     assert_int_equal(plan->bytes[ZERO_TIER_nvme][ZERO_MEM_optimizer] + plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] + plan->bytes[ZERO_TIER_nvme][ZERO_MEM_parameters], 16 * n);
     zr_plan_destroy(plan);

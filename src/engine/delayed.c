@@ -1,0 +1,176 @@
+// Invariant, under the lock: groups from `at` on are done; `ended` once all of them are, or the update has failed. The walk's own fields
+// change only while no update is under way.
+#define _GNU_SOURCE
+#include "engine/delayed.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "engine/internal.h"
+
+#include <pthread.h>
+#include <time.h>
+
+struct zr_delayed {
+    zero_engine *engine;
+    zr_workers *thread;
+    zr_queue *queue;
+    zr_update_pass pass;
+    bool under_way, ahead, first; // of the rank's thread: the first reads moments that nothing was written to yet
+    pthread_mutex_t lock;
+    pthread_cond_t advanced;
+    int at;
+    bool ended;
+    int64_t group_begun; // nanoseconds
+    zero_status status;
+    zero_error error;
+};
+
+zero_status zr_delayed_create(zero_engine *engine, zero_error *error)
+{
+    const zr_backend *backend = engine->queue->backend;
+    zr_delayed *delayed = zr_alloc(sizeof *delayed, error);
+    engine->delayed = delayed;
+    if (!delayed)
+        return ZERO_ERR_MEMORY;
+    delayed->engine = engine;
+    pthread_mutex_init(&delayed->lock, NULL);
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&delayed->advanced, &clock);
+    pthread_condattr_destroy(&clock);
+    ZERO_TRY(zr_queue_open(backend->name, backend->path(), engine->queue->threads, &delayed->queue, error));
+    return zr_workers_create(1, 1, &delayed->thread, error);
+}
+
+void zr_delayed_destroy(zr_delayed *delayed)
+{
+    if (!delayed)
+        return;
+    zr_workers_destroy(delayed->thread);
+    zr_queue_close(delayed->queue);
+    pthread_cond_destroy(&delayed->advanced);
+    pthread_mutex_destroy(&delayed->lock);
+    zr_free(delayed);
+}
+
+bool zr_delayed_applies(const zero_engine *engine)
+{
+    return engine->delayed && engine->step + 1 >= engine->config->offload.delayed_from;
+}
+
+static void run(void *argument)
+{
+    zr_delayed *delayed = argument;
+    zr_pass_plan passes[2];
+    zr_plan_passes(delayed->engine->plan, passes);
+    const zr_walk walk = {.pass = passes[0], .visit = zr_update_slice, .user = &delayed->pass, .beside = delayed};
+    zero_status status = zr_tiles_run(delayed->engine, &walk, &delayed->error);
+    pthread_mutex_lock(&delayed->lock);
+    delayed->status = status;
+    delayed->ended = true;
+    pthread_cond_broadcast(&delayed->advanced);
+    pthread_mutex_unlock(&delayed->lock);
+}
+
+zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale, zero_error *error)
+{
+    zr_delayed *delayed = engine->delayed;
+    zr_moves_begin(engine);
+    delayed->pass = zr_update_describe(engine, delayed->queue, lr, gradient_scale);
+    delayed->first = engine->updates == 0;
+    delayed->at = engine->plan->group_count;
+    delayed->ended = false;
+    delayed->group_begun = zr_clock_nanoseconds();
+    delayed->under_way = true;
+    return zr_workers_submit(delayed->thread, run, delayed, error);
+}
+
+bool zr_delayed_under_way(const zero_engine *engine)
+{
+    return engine->delayed && engine->delayed->under_way;
+}
+
+// The thread moves on, or one of its transfers has run out of time and it ends: so every wait for it ends.
+static zero_status await(zero_engine *engine, int group, zero_error *error)
+{
+    zr_delayed *delayed = engine->delayed;
+    int64_t begin = zr_recorder_begin(engine->recorder);
+    pthread_mutex_lock(&delayed->lock);
+    for (int before = delayed->at; delayed->at > group && !delayed->ended;) {
+        struct timespec soon;
+        clock_gettime(CLOCK_MONOTONIC, &soon);
+        soon.tv_sec++;
+        pthread_cond_timedwait(&delayed->advanced, &delayed->lock, &soon);
+        if (delayed->at != before)
+            zr_comm_progress(engine->comm, engine->step);
+        before = delayed->at;
+    }
+    zero_status status = delayed->ended ? delayed->status : ZERO_OK;
+    pthread_mutex_unlock(&delayed->lock);
+    zr_recorder_add(engine->recorder, ZR_ACTIVITY_delayed_wait, begin, 0, 0, -1);
+    return status == ZERO_OK ? ZERO_OK : zr_fail(error, status, "%s", delayed->error.message);
+}
+
+zero_status zr_delayed_await_piece(zero_engine *engine, int piece, zero_error *error)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    bool in_a_group = p->state_first >= 0 && p->slice_count > 0;
+    return zr_delayed_under_way(engine) && in_a_group ? await(engine, engine->plan->slices[p->slice_first].group, error) : ZERO_OK;
+}
+
+// In a step its bytes are compared at the boundary; between two, here.
+zero_status zr_delayed_join(zero_engine *engine, zero_error *error)
+{
+    zr_delayed *delayed = engine->delayed;
+    if (!zr_delayed_under_way(engine))
+        return ZERO_OK;
+    ZERO_TRY(await(engine, -1, error));
+    delayed->under_way = false;
+    delayed->ahead = true;
+    zr_moves_expect_update(engine, 0, delayed->first);
+    return engine->phase == ZR_READY && engine->micro_batch == 0 ? zr_moves_check(engine, error) : ZERO_OK;
+}
+
+bool zr_delayed_is_ahead(const zero_engine *engine)
+{
+    return engine->delayed && engine->delayed->ahead;
+}
+
+void zr_delayed_published(zero_engine *engine)
+{
+    if (engine->delayed)
+        engine->delayed->ahead = false;
+}
+
+zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error)
+{
+    zr_delayed *delayed = engine->delayed;
+    if (!transfer->store)
+        return ZERO_OK;
+    zero_status status = zr_transfer_wait(transfer, error);
+    pthread_mutex_lock(&delayed->lock);
+    zr_offload_record(engine->recorder, &transfer->request);
+    pthread_mutex_unlock(&delayed->lock);
+    return status;
+}
+
+void zr_delayed_advance(zr_delayed *delayed, int group)
+{
+    int64_t now = zr_clock_nanoseconds(), bytes = delayed->engine->plan->groups[group].count * (int64_t)sizeof(float);
+    pthread_mutex_lock(&delayed->lock);
+    zr_recorder_add_aside(delayed->engine->recorder, ZR_ACTIVITY_delayed_update, delayed->group_begun, now, bytes);
+    delayed->at = group;
+    delayed->group_begun = now;
+    pthread_cond_broadcast(&delayed->advanced);
+    pthread_mutex_unlock(&delayed->lock);
+}
+
+void zr_delayed_record(zero_engine *engine, zr_recorder *recorder)
+{
+    if (engine->delayed)
+        pthread_mutex_lock(&engine->delayed->lock);
+    engine->recorder = engine->comm->recorder = recorder;
+    if (engine->delayed)
+        pthread_mutex_unlock(&engine->delayed->lock);
+}

@@ -1,0 +1,50 @@
+// Between the files of engine/: an update that is made beside the step after it (ZeRO-Offload section 5.2, one-step delayed parameter
+// update). From its first step N on:
+//
+//   step N       forward, backward with P(N-1) | no update          P: parameters, U(i): the update by the gradient of step i
+//   step N+1     forward, backward with P(N-1) | publish P(N)
+//   beside       U(N) ....................     |
+//   step N+2     forward, backward with P(N)   | publish P(N+1)
+//   beside       U(N+1) ..................     |
+//
+// The master is the second slot of the parameters: U(i) changes it while units read P(i-1), and publishing rounds it into them. There is
+// one slot of gradients: U(i) walks from the last group to the first, as backward does, and a sum of the next step goes into a shard
+// only when its group is done. The thread waits for no other rank; all exchange is the rank's own thread's.
+#ifndef ZR_ENGINE_DELAYED_H
+#define ZR_ENGINE_DELAYED_H
+
+#include "engine/engine.h"
+
+typedef struct zr_update_pass { // what an update does to each slice; update.c
+    zr_queue *queue;
+    zr_update update;
+    double weight_decay;
+    zr_span span;                  // of the slice at hand, elements of the piece
+    const zr_range_states *states; // of that slice
+    bool copies;                   // parameters are written in the same pass
+} zr_update_pass;
+
+typedef struct zr_delayed zr_delayed; // NULL in an engine whose configuration delays nothing
+
+zero_status zr_delayed_create(zero_engine *engine, zero_error *error);
+void zr_delayed_destroy(zr_delayed *delayed); // what is under way has ended first
+bool zr_delayed_applies(const zero_engine *engine); // to the step under way
+
+// At the end of a step: begins the update by the gradient of this step.
+zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale, zero_error *error);
+bool zr_delayed_under_way(const zero_engine *engine);
+// Before a sum goes into the own shard of a piece: the update has read what is there. At once where none is under way.
+zero_status zr_delayed_await_piece(zero_engine *engine, int piece, zero_error *error);
+// The update has ended: the master is P(i). At once where none is under way. Not collective.
+zero_status zr_delayed_join(zero_engine *engine, zero_error *error);
+// Whether the master is ahead of the parameters; parameters that were made of it are told so.
+bool zr_delayed_is_ahead(const zero_engine *engine);
+void zr_delayed_published(zero_engine *engine);
+
+// By the thread itself.
+zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error); // until it has ended
+void zr_delayed_advance(zr_delayed *delayed, int group);                                       // is done
+// By the rank's thread: the recorder changes, and the thread beside it has left the old one.
+void zr_delayed_record(zero_engine *engine, zr_recorder *recorder);
+
+#endif
