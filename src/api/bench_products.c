@@ -4,8 +4,9 @@
 #include "base/clock.h"
 #include "memory/arena.h"
 
-enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64 };
+enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64, QUICK_ELEMS = 4 << 20 };
 #define SECONDS_A_SHAPE 0.25
+#define QUICK_SECONDS 0.05
 
 typedef struct shapes { // of a model, each once, with the calls of all units
     int count;
@@ -15,6 +16,22 @@ typedef struct shapes { // of a model, each once, with the calls of all units
 static bool same(const zero_product_shape *a, const zero_product_shape *b)
 {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a && a->trans_b == b->trans_b;
+}
+
+static double flops_of(const zero_product_shape *shape)
+{
+    return 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
+}
+
+// Of the same kind, with no operand above QUICK_ELEMS.
+static zero_product_shape part_of(const zero_product_shape *whole)
+{
+    zero_product_shape part = *whole;
+    while (ZR_MAX(ZR_MAX(part.m * part.k, part.k * part.n), part.m * part.n) > QUICK_ELEMS) {
+        int64_t *largest = part.m >= part.n && part.m >= part.k ? &part.m : part.n >= part.k ? &part.n : &part.k;
+        *largest = (*largest + 1) / 2;
+    }
+    return part;
 }
 
 static zero_status collect(const zr_plan *plan, shapes *out, zero_error *error)
@@ -71,38 +88,44 @@ static zr_product product_of(zero_dtype dtype, const zero_product_shape *shape)
                         .trans_a = shape->trans_a, .trans_b = shape->trans_b};
 }
 
-static zero_status time_shape(const zr_bench *bench, const operands *o, zero_dtype dtype, const zero_product_shape *shape, zr_products_time *out, zero_error *error)
+// flops: of one call as the model makes it, of which `shape` may be a part.
+static zero_status time_shape(const zr_bench *bench, const operands *o, zero_dtype dtype, const zero_product_shape *shape, double flops, bool quick, zr_products_time *out,
+                              zero_error *error)
 {
     const zr_product product = product_of(dtype, shape);
+    double parts = flops / flops_of(shape);
     const zr_product_ops *ops = o->queue->backend->product;
     double seconds[MOST_CALLS], total = 0;
     int calls = 0;
     ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
     ZERO_TRY(zr_comm_barrier(bench->comm, error));
-    while (calls < LEAST_CALLS || (calls < MOST_CALLS && total < SECONDS_A_SHAPE)) {
+    while (calls < (quick ? 2 : LEAST_CALLS) || (calls < MOST_CALLS && total < (quick ? QUICK_SECONDS : SECONDS_A_SHAPE))) {
         double begin = zr_clock_seconds();
         ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
         seconds[calls] = zr_clock_seconds() - begin;
         total += seconds[calls++];
     }
-    out->median += shape->calls * zr_median(seconds, calls);
-    out->best += shape->calls * seconds[0];
-    out->flops += shape->calls * 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
+    out->median += shape->calls * parts * zr_median(seconds, calls);
+    out->best += shape->calls * parts * seconds[0];
+    out->flops += shape->calls * flops;
     return ZERO_OK;
 }
 
-zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, zr_products_time *out, zero_error *error)
+zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, bool quick, zr_products_time *out, zero_error *error)
 {
     zr_ledger ledger = {0};
     operands o = {0};
-    shapes shapes;
+    shapes shapes, timed;
     zero_dtype dtype = plan->settings.precision.activations;
     *out = (zr_products_time){0};
     ZERO_TRY(collect(plan, &shapes, error));
+    timed = shapes;
+    for (int i = 0; i < shapes.count && quick; i++)
+        timed.at[i] = part_of(&shapes.at[i]);
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &o.queue, error));
-    zero_status status = zr_agree(bench->comm, reserve(&o, &ledger, dtype, &shapes, error), error);
+    zero_status status = zr_agree(bench->comm, reserve(&o, &ledger, dtype, &timed, error), error);
     for (int i = 0; i < shapes.count && status == ZERO_OK; i++)
-        status = time_shape(bench, &o, dtype, &shapes.at[i], out, error);
+        status = time_shape(bench, &o, dtype, &timed.at[i], flops_of(&shapes.at[i]), quick, out, error);
     zr_arena_destroy(&o.arena);
     zr_queue_close(o.queue);
     return status;

@@ -11,8 +11,9 @@ typedef struct zr_products_time { // of one micro-batch's products, one rank, al
     double flops;
 } zr_products_time;
 
-// Collective. The products that the plan's units list, each shape alone on operands of its own.
-zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, zr_products_time *out, zero_error *error);
+// Collective. The products that the plan's units list, each shape alone on operands of its own. quick: in less time and memory, a part of
+// what is larger than 4 Mi elements stands for it.
+zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, bool quick, zr_products_time *out, zero_error *error);
 // Collective. Bytes a second that a rank reads and writes while all ranks copy.
 zero_status zr_bench_bandwidth(const zr_bench *bench, double *out, zero_error *error);
 

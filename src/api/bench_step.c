@@ -173,7 +173,7 @@ static zero_status report(const step_bench *s, zero_error *error)
     zr_products_time products;
     double bandwidth;
     ZERO_TRY(record_steps((step_bench *)s, sums, error));
-    ZERO_TRY(zr_bench_products(bench, zr_engine_plan(s->engine), &products, error));
+    ZERO_TRY(zr_bench_products(bench, zr_engine_plan(s->engine), false, &products, error));
     ZERO_TRY(zr_bench_bandwidth(bench, &bandwidth, error));
     double accumulation = (double)zero_accumulation(s->engine), tokens = (double)(s->micro_batch * s->seq * bench->comm->size) * accumulation;
     double alone = products.median * accumulation, floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;

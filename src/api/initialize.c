@@ -4,6 +4,7 @@
 #include "api/agree.h"
 #include "api/defaults.h"
 #include "api/machine.h"
+#include "api/placement.h"
 #include "api/observe.h"
 #include "api/tiling.h"
 #include "base/cpu.h"
@@ -118,6 +119,31 @@ static zero_status resolve_config(const zero_options *options, zr_config *config
     return ZERO_OK;
 }
 
+// What the configuration leaves to the program is settled on a second reading of it.
+static zero_status place(const zero_options *options, zr_config **config, zero_error *error)
+{
+    zr_placement_answer answer;
+    zr_config *again = NULL;
+    zr_buffer text = {0};
+    ZERO_TRY(zr_placement_of(options, NULL, *config, &answer, error));
+    zr_placement_describe(&answer, answer.chosen < 0 ? "; " : ZR_PLACEMENT_LINES, &text);
+    zero_status status = text.failed ? ZERO_ERR_MEMORY : ZERO_OK;
+    if (status == ZERO_OK && answer.chosen < 0)
+        status = zr_fail(error, ZERO_ERR_LIMIT, "planning %s with libzero.offload auto: %s", options->model->name, text.data);
+    else if (status == ZERO_OK && options->comm->rank == 0)
+        zr_log(&options->logger, ZERO_LOG_INFO, "offload  auto: %s", text.data);
+    zr_buffer_free(&text);
+    if (status == ZERO_OK)
+        status = read_config(options, &again, error);
+    if (status == ZERO_OK)
+        status = zr_placement_apply(&answer.at[answer.chosen], *config, again, error);
+    if (status == ZERO_OK)
+        status = resolve_config(options, again, error);
+    zr_config_destroy(*config);
+    *config = again;
+    return zr_agree(options->comm, status, error);
+}
+
 // A copy of the weights on each machine is shared by all its ranks.
 static zero_status check_machines(const zr_settings *settings, const zero_comm *comm, zero_error *error)
 {
@@ -203,6 +229,12 @@ zero_status zr_initialize(const zero_options *options, const zr_io_faults *fault
     if (status == ZERO_OK)
         status = resolve_config(options, config, error);
     status = zr_agree(options->comm, status, error);
+    if (status != ZERO_OK) {
+        zr_config_destroy(config);
+        return status;
+    }
+    if (config->offload.automatic && !options->inference)
+        status = place(options, &config, error);
     if (status != ZERO_OK) {
         zr_config_destroy(config);
         return status;

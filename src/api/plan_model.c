@@ -3,9 +3,11 @@
 #include "api/defaults.h"
 #include "api/initialize.h"
 #include "api/machine.h"
+#include "api/placement.h"
 #include "api/plan_report.h"
 #include "api/tiling.h"
 #include "base/bytes_text.h"
+#include "base/cpu.h"
 #include "layers/layers.h"
 #include "model/unit.h"
 
@@ -224,14 +226,20 @@ static const char *place(int tier)
     return places[tier];
 }
 
+static int threads_of_a_rank(const planner *p)
+{
+    return p->config->offload.automatic ? ZR_MAX(zr_cpu_budget_get().allowed / ZR_MAX(p->options->ranks, 1), 1) : 1;
+}
+
 static void append_title(const planner *p, zr_buffer *out)
 {
+    int threads = threads_of_a_rank(p);
     const zero_plan_options *options = p->options;
     const zr_offload_config *offload = &p->config->offload;
-    zr_buffer_printf(out, "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of one rank, one thread, all ranks on one machine\n",
+    zr_buffer_printf(out, "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of one rank, %d thread%s, all ranks on one machine\n",
                      options->new_spec ? options->new_spec : options->model, (double)zr_model_parameters(p->model) / 1e6,
                      p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "", p->settings.precision.name,
-                     zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq);
+                     zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq, threads, threads == 1 ? "" : "s");
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
         zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n", place(offload->parameters), place(offload->optimizer),
                          exists(p, 0) ? "" : exists(p, 1) ? ": stages 1 to 3" : ": stage 3 alone");
@@ -258,6 +266,48 @@ static void append_text(const planner *p, const zr_plan_row *rows, int count, zr
     append_command(p, &command, out);
 }
 
+static zero_status choose_placement(const planner *p, zr_placement_answer *answer, zero_error *error)
+{
+    const zero_plan_options *options = p->options;
+    int ranks = ZR_MAX(options->ranks, 1), threads = threads_of_a_rank(p);
+    zr_queue *queue = NULL;
+    zero_comm *self = NULL;
+    zero_status status = zr_queue_open("cpu", NULL, threads, &queue, error);
+    if (status == ZERO_OK)
+        status = zero_comm_self(&self, error);
+    if (status == ZERO_OK) {
+        zr_placement_question question = {.model = p->model, .shape = &p->shape, .config = p->config, .comm = self, .sharers = ranks, .logger = &options->logger,
+                                          .batch = {.batch = p->config->micro_batch, .seq = p->seq, .threads = threads, .dtype = p->config->dtype}};
+        zr_machine_fill(queue, NULL, &question.machine);
+        question.machine.ranks = question.machine.machine_ranks = ranks;
+        question.machine.memory_limit = options->memory > 0 ? options->memory : question.machine.memory_limit / ranks;
+        zr_machine_limit(&question.machine, &p->config->offload, ranks);
+        status = zr_placement_choose(&question, answer, error);
+    }
+    zero_comm_destroy(self);
+    zr_queue_close(queue);
+    return status;
+}
+
+static zero_status plan_automatic(const planner *p, zr_buffer *out, zero_error *error)
+{
+    zr_placement_answer answer;
+    ZERO_TRY(choose_placement(p, &answer, error));
+    if (p->options->json) {
+        zr_buffer_printf(out, "{\"parameters\":%lld,\"ranks\":%d,\"micro_batch\":%lld,", (long long)zr_model_parameters(p->model), ZR_MAX(p->options->ranks, 1),
+                         (long long)p->config->micro_batch);
+        zr_placement_json(&answer, out);
+        zr_buffer_printf(out, "}\n");
+        return ZERO_OK;
+    }
+    append_title(p, out);
+    zr_placement_table(&answer, out);
+    zr_buffer_printf(out, "\noffload  auto: ");
+    zr_placement_describe(&answer, ZR_PLACEMENT_LINES, out);
+    zr_buffer_printf(out, "\n");
+    return ZERO_OK;
+}
+
 zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, zero_error *error)
 {
     planner p = {.options = options};
@@ -268,11 +318,12 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
         status = read_config(&p, error);
     if (status == ZERO_OK)
         status = open_machine(&p, error);
+    bool automatic = status == ZERO_OK && p.config->offload.automatic;
     if (status == ZERO_OK)
-        status = make_rows(&p, rows, &count, error);
-    if (status == ZERO_OK && options->json)
+        status = automatic ? plan_automatic(&p, out, error) : make_rows(&p, rows, &count, error);
+    if (status == ZERO_OK && !automatic && options->json)
         zr_plan_json(rows, count, options->new_spec ? options->new_spec : options->model, p.settings.precision.name, (double)zr_model_parameters(p.model), out);
-    else if (status == ZERO_OK)
+    else if (status == ZERO_OK && !automatic)
         append_text(&p, rows, count, out);
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);

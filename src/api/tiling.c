@@ -18,12 +18,9 @@ bool zr_tiling_apply(const zr_config *config, zero_gpt2_config *shape)
     return other;
 }
 
-typedef struct tiles { int64_t embedding, attention, mlp; } tiles;
+const zr_tiles zr_tilings[ZR_TILINGS] = {{1, 1, 1}, {4, 1, 1}, {8, 1, 1}, {16, 1, 1}, {16, 2, 4}, {32, 4, 8}, {64, 8, 16}, {128, 16, 32}, {256, 32, 64}};
 
-// From the fewest on; the table of tokens is the largest weight of most models.
-static const tiles choices[] = {{1, 1, 1}, {4, 1, 1}, {8, 1, 1}, {16, 1, 1}, {16, 2, 4}, {32, 4, 8}, {64, 8, 16}, {128, 16, 32}, {256, 32, 64}};
-
-static bool was_said(const zr_config *config)
+bool zr_tiling_was_said(const zr_config *config)
 {
     static const char *const keys[] = {"libzero.tiling.all", "libzero.tiling.embedding", "libzero.tiling.attention", "libzero.tiling.mlp"};
     for (int i = 0; i < ZR_COUNT(keys); i++) {
@@ -34,7 +31,7 @@ static bool was_said(const zr_config *config)
     return false;
 }
 
-static bool fits(const zero_options *options, const zr_config *config, zr_queue *queue, const zero_gpt2_config *shape, const tiles *tiles)
+static bool fits(const zero_options *options, const zr_config *config, zr_queue *queue, const zero_gpt2_config *shape, const zr_tiles *tiles)
 {
     zero_gpt2_config tiled = *shape;
     zero_options with = *options;
@@ -60,9 +57,9 @@ static zero_status find_choice(const zero_options *options, const zr_config *con
     *out = 0;
     ZERO_TRY(zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error));
     int i = 0;
-    while (i < ZR_COUNT(choices) && !fits(options, config, queue, shape, &choices[i]))
+    while (i < ZR_TILINGS && !fits(options, config, queue, shape, &zr_tilings[i]))
         i++;
-    *out = i % ZR_COUNT(choices);
+    *out = i % ZR_TILINGS;
     zr_queue_close(queue);
     return ZERO_OK;
 }
@@ -71,11 +68,11 @@ zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zer
 {
     int64_t choice = 0;
     *changed = false;
-    if (was_said(config))
+    if (zr_tiling_was_said(config))
         return ZERO_OK;
     ZERO_TRY(zr_agree(options->comm, find_choice(options, config, shape, &choice, error), error));
     ZERO_TRY(zr_comm_all_reduce_small(options->comm, &choice, 1, ZERO_I64, ZR_MAX, error));
-    const tiles *tiles = &choices[choice];
+    const zr_tiles *tiles = &zr_tilings[choice];
     if (choice == 0)
         return ZERO_OK;
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.embedding", tiles->embedding, error));

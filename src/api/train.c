@@ -54,6 +54,10 @@ static zero_status make_engine(zr_train *train, zero_error *error)
                            .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
                            .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .logger = train->logger};
     bool tiled;
+    ZERO_TRY(zr_train_place(train, error));
+    if (zr_tiling_apply(train->config, &train->shape))
+        ZERO_TRY(zr_agree(train->comm, build_again(train, error), error));
+    engine.model = train->model;
     ZERO_TRY(zr_tiling_choose(&engine, train->config, &train->shape, &tiled, error));
     if (tiled)
         ZERO_TRY(zr_agree(train->comm, build_again(train, error), error));
@@ -126,6 +130,7 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     zr_outputs_close(&train.outputs, false);
     zero_destroy(train.engine);
     zr_config_destroy(train.config);
+    zr_free(train.placement);
     zr_free(train.config_text);
     zr_free(train.file_text);
     zr_train_release_data(&train);

@@ -27,6 +27,7 @@ typedef struct zr_train {
     int64_t seq, steps, seed;
     char *file_text;            // of the configuration file, NULL: none
     size_t file_length;
+    struct zr_placement *placement; // chosen by the program (libzero.offload auto); NULL: the configuration's own
     zr_config *config;          // resolved; the engine's from train_engine on
     char *config_text;          // the same, as JSON, with what else the run was made with
     zr_threads threads;
@@ -44,7 +45,9 @@ zero_status zr_train_read(zr_train *train, zero_error *error);
 void zr_train_release_data(zr_train *train);
 // train_configure.c, not collective. Logs what was chosen.
 zero_status zr_train_configure(zr_train *train, zero_error *error);
-// The same file, once the threads are chosen: config_text, for config.json. Not collective.
+// Collective, once the threads are chosen: where the configuration leaves it to the program, what lies where; resolves it anew and says it.
+zero_status zr_train_place(zr_train *train, zero_error *error);
+// The same file, once all is chosen: config_text, for config.json. Not collective.
 zero_status zr_train_record(zr_train *train, zero_error *error);
 // train_start.c: the lines before the first step
 void zr_train_describe_model(const zr_train *train);

@@ -1,6 +1,8 @@
 // The configuration of a training: the file, the flags, and the program's own choices where nobody made one.
 #include "api/config_text.h"
+#include "api/agree.h"
 #include "api/defaults.h"
+#include "api/placement.h"
 #include "api/train.h"
 #include "base/json.h"
 
@@ -60,6 +62,8 @@ static zero_status make_config(const zr_train *train, int64_t steps, const zero_
     }
     if (status == ZERO_OK)
         status = apply_fields(train, config, logger, error);
+    if (status == ZERO_OK && train->placement)
+        status = zr_placement_apply(train->placement, train->config, config, error);
     if (status == ZERO_OK)
         status = zr_config_defaults_apply(config, &facts, logger, error);
     if (status == ZERO_OK)
@@ -107,6 +111,46 @@ zero_status zr_train_configure(zr_train *train, zero_error *error)
     train->seed = train->config->seed;
     train->data.seed = (uint64_t)train->seed;
     return ZERO_OK;
+}
+
+static zero_status say_placement(const zr_train *train, const zr_placement_answer *answer, zero_error *error)
+{
+    zr_buffer text = {0};
+    zr_placement_describe(answer, answer->chosen < 0 ? "; " : ZR_PLACEMENT_LINES, &text);
+    zero_status status = ZERO_OK;
+    if (answer->chosen < 0)
+        status = zr_fail(error, ZERO_ERR_LIMIT, "planning %s with libzero.offload auto: %s", train->model->name, text.failed ? "nothing fits" : text.data);
+    else if (!text.failed)
+        zr_log(&train->logger, ZERO_LOG_INFO, "offload  auto: %s", text.data);
+    zr_buffer_free(&text);
+    return status;
+}
+
+static zero_status resolve_placed(zr_train *train, const zr_placement *placement, zero_error *error)
+{
+    zr_config *config = NULL;
+    train->placement = zr_alloc(sizeof *train->placement, error);
+    if (!train->placement)
+        return ZERO_ERR_MEMORY;
+    *train->placement = *placement;
+    ZERO_TRY(make_config(train, train->steps, NULL, &config, error));
+    zr_config_destroy(train->config);
+    train->config = config;
+    return ZERO_OK;
+}
+
+zero_status zr_train_place(zr_train *train, zero_error *error)
+{
+    const zero_options options = {.model = train->model, .comm = train->comm, .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
+                                  .backend = train->options->backend, .logger = train->logger};
+    zr_placement_answer answer;
+    if (!train->config->offload.automatic)
+        return ZERO_OK;
+    ZERO_TRY(zr_placement_of(&options, &train->shape, train->config, &answer, error));
+    zero_status status = say_placement(train, &answer, error);
+    if (status == ZERO_OK)
+        status = resolve_placed(train, &answer.at[answer.chosen], error);
+    return zr_agree(train->comm, status, error);
 }
 
 static void append_text(zr_buffer *out, const char *key, const char *text)

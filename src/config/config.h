@@ -52,6 +52,7 @@ typedef struct zr_paths { // directories, owned by the configuration's JSON
 } zr_paths;
 
 typedef struct zr_offload_config { // what lies where, and how it travels
+    int automatic;                          // 1: what is left open is still to be chosen (api/placement.h)
     int parameters, optimizer;              // a zero_tier
     zr_paths parameter_paths, optimizer_paths;
     int64_t parameter_buffers, parameter_buffer_elems, optimizer_buffers;

@@ -191,7 +191,8 @@ static zero_status settle(zr_config *config, int index, const zr_config_facts *f
     bool honoured = key->treatment == ZR_KEY_HONOURED;
     if (zr_key_is_idle(key, config))
         return ZERO_OK;
-    if (zr_setting_is_auto(setting) && key->treatment != ZR_KEY_NO_EFFECT)
+    bool word = key->choices && strstr(key->choices, "auto"); // a choice like others
+    if (zr_setting_is_auto(setting) && !word && key->treatment != ZR_KEY_NO_EFFECT)
         ZERO_TRY(settle_auto(config, index, facts, logger, error));
     else if (!setting->value && honoured)
         ZERO_TRY(settle_absent(config, index, facts, error));

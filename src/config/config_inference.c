@@ -10,7 +10,7 @@ static const char *const read_too[] = { // a dot at the end: the whole section
     "libzero.dtype", "fp16.enabled", "bf16.enabled", "data_types.param_dtype",
     Z "offload_param.", Z "overlap_comm", Z "stage3_prefetch_bucket_size", Z "stage3_max_live_parameters",
     Z "stage3_param_persistence_threshold", Z "stage3_model_persistence_threshold", "aio.",
-    "libzero.device_memory", "libzero.host_memory", "libzero.tiling.",
+    "libzero.device_memory", "libzero.host_memory", "libzero.tiling.", "libzero.nvme_path",
 };
 
 static bool is_read(const char *path, bool travels)

@@ -13,7 +13,9 @@ static zero_status refuse_paths(const zr_config *config, const zr_setting *setti
 
 static zero_status fill_paths(const zr_config *config, const char *key, zr_paths *out, zero_error *error)
 {
-    const zr_setting *setting = zr_config_at(config, key);
+    const zr_setting *own = zr_config_at(config, key), *shared = zr_config_at(config, "libzero.nvme_path");
+    bool named = own->value && !json_is_null(own->value);
+    const zr_setting *setting = !named && shared->value && !json_is_null(shared->value) ? shared : own;
     const json_t *value = setting->value;
     size_t count = json_is_array(value) ? json_array_size(value) : 1;
     if (count < 1 || count > ZR_CONFIG_MOST_PATHS)
@@ -50,7 +52,7 @@ static zero_status check_delayed(const zr_config *config, zero_error *error)
 {
     const zr_offload_config *offload = &config->offload;
     const zr_setting *from = zr_config_at(config, "libzero.delayed_update.start_step");
-    if (!offload->delayed_from)
+    if (!offload->delayed_from || offload->automatic)
         return ZERO_OK;
     if (offload->optimizer == ZERO_TIER_device)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.delayed_update.start_step is %lld, but zero_optimization.offload_optimizer.device is none: what is updated on the "

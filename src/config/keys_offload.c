@@ -85,6 +85,10 @@ const zr_key zr_keys_offload[] = {
      .field = offsetof(zr_config, offload.tiles_attention), .help = "tiles of each of the attention's weights; null: as all"},
     {.path = "libzero.tiling.mlp", .type = ZR_KEY_INT, .standard = "null", .nullable = true, .above = true, .most = 256,
      .field = offsetof(zr_config, offload.tiles_mlp), .help = "tiles of each of the MLP's weights; null: as all"},
+    {.path = "libzero.offload", .type = ZR_KEY_ENUM, .choices = "given|auto", .standard = "given", .field = offsetof(zr_config, offload.automatic),
+     .help = "auto: stage, offload devices, sub-groups and tiles that the file leaves open are chosen by budgets, measured bandwidths and the least predicted step"},
+    {.path = "libzero.nvme_path", .type = ZR_KEY_ANY, .standard = "null", .nullable = true,
+     .help = "a directory, or a list of directories, for what goes to NVMe where its own section names none; with offload auto: that states may be put into"},
     {.path = DELAYED, .type = ZR_KEY_INT, .standard = "null", .nullable = true, .above = true, .field = offsetof(zr_config, offload.delayed_from),
      .help = "from this step on the update of a step is made while the next step computes, with parameters one update old (ZeRO-Offload 5.2); "
              "with offload_optimizer"},

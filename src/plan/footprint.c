@@ -151,8 +151,7 @@ static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, s
     snprintf(out, size, "no stage, offload and micro-batch of this model fits; a smaller model or more ranks would");
 }
 
-// Which limit is exceeded, and by how much.
-static void describe_excess(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
+void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
 {
     static const char *const budgets[] = {"on the device", "on the host", "on NVMe"};
     char need[ZR_BYTES_TEXT], more[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
@@ -176,7 +175,7 @@ zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine,
     char excess[256], advice[256];
     if (zr_plan_fits(plan, machine))
         return ZERO_OK;
-    describe_excess(plan, machine, excess, sizeof excess);
+    zr_plan_describe_excess(plan, machine, excess, sizeof excess);
     suggest(plan, machine, advice, sizeof advice);
     return zr_fail(error, ZERO_ERR_LIMIT, "planning %s, stage %d, %d rank%s, micro-batch %lld x %lld: %s; %s", plan->model->name, plan->settings.stage, plan->ranks,
                    plan->ranks == 1 ? "" : "s", (long long)plan->shape.batch, (long long)plan->shape.seq, excess, advice);

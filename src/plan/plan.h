@@ -128,6 +128,8 @@ void zr_plan_destroy(zr_plan *plan);
 int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier);
 int64_t zr_plan_total_bytes(const zr_plan *plan); // of memory: device and host
 bool zr_plan_fits(const zr_plan *plan, const zr_machine *machine); // its memory and its budgets
+// Of a plan that does not fit: which limit is exceeded, and by how much.
+void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out, size_t size);
 // ZERO_ERR_LIMIT where the plan exceeds the machine's memory, saying what would fit (stage, micro-batch).
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error);
 // Bytes of one shard of a piece's parameters, and of its contributions.

@@ -60,6 +60,46 @@ reference=$(fingerprint run)
 placed 3 nvme nvme --dtype bf16
 [ "$(fingerprint run)" = "$reference" ] || fail "other bits in bf16"
 
+# The update beside the next step: before it starts nothing differs, and an evaluation of the last step is of the model that is kept.
+place 3 none none
+train --steps 8 --micro-batch 2 --ranks 2 --lr 1e-2 --config place.json --out ordinary --overwrite
+for optimizer in cpu nvme; do
+    place 2 $optimizer none
+    sed -i 's/^{/{"libzero": {"delayed_update": {"start_step": 5}}, /' place.json
+    train --steps 8 --micro-batch 2 --ranks 2 --lr 1e-2 --config place.json --out delayed --overwrite
+    python3 - <<'PY' || fail "delayed with the optimizer on $optimizer"
+import json
+ordinary, delayed = ([l["loss"] for l in map(json.loads, open(d + "/metrics.jsonl")) if "grad_norm" in l] for d in ("ordinary", "delayed"))
+assert ordinary[:5] == delayed[:5] and ordinary[5] != delayed[5], (ordinary, delayed)
+PY
+    [ "${first:=$(fingerprint delayed)}" = "$(fingerprint delayed)" ] || fail "a delayed update has other bits with the optimizer on $optimizer"
+    [ -z "$(left)" ] || fail "left on the disk by a delayed update: $(left)"
+done
+place 2 none none
+sed -i 's/^{/{"libzero": {"delayed_update": {"start_step": 5}}, /' place.json
+refused 78 "offload_optimizer.device is none" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --steps 1 --ranks 2 --config place.json --out out
+
+# What lies where, chosen by the program: it fits, it is the same run, and the configuration that is kept says it.
+cat >auto.json <<JSON
+{"libzero": {"offload": "auto", "nvme_path": "disk"}}
+JSON
+chosen() { python3 -c "import json; c = [p for p in json.load(open('plan.json'))['placements'] if p['chosen']]; print(*([$1 for p in c] or ['nothing']))"; }
+automatic() { # automatic DEVICE HOST: planned and trained in these budgets
+    expect 0 "$ZERO" plan --new $TINY,vocab=256 --micro-batch 2 --ranks 2 --config auto.json --json --device-memory $1 --host-memory $2
+    mv out.txt plan.json
+    train --val none --steps 4 --micro-batch 2 --accumulation 2 --ranks 2 --lr 1e-3 --config auto.json --out run --overwrite --device-memory $1 --host-memory $2
+}
+automatic 1GB 1GB
+reference=$(fingerprint run)
+[ "$(chosen "p['optimizer']")" = device ] || fail "with room on the device: $(chosen "p")"
+device=$(chosen "p['tiers']['device']")
+automatic $((device * 9 / 10)) 1GB
+[ "$(chosen "p['optimizer']")" = host ] || fail "with less room on the device: $(chosen "p")"
+[ "$(fingerprint run)" = "$reference" ] || fail "other bits where the program chose $(chosen "p")"
+[ "$(python3 -c "import json; c = json.load(open('run/config.json')); print(c['libzero']['offload'], c['zero_optimization']['offload_optimizer']['device'])")" = "given cpu" ] ||
+    fail "not what was chosen: $(cat run/config.json)"
+refused 78 "libzero.offload auto: nothing fits" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --steps 1 --ranks 2 --config auto.json --device-memory 1000 --out out
+
 # Evaluation and generation with the same files, on any number of ranks.
 ask() { "$ZERO" eval --model model --data "$TEXT" --threads 1 "$@" && "$ZERO" generate --model model --tokens 40 --prompt "12 times" --seed 4 --threads 1 "$@"; }
 ask >plain.txt || fail "evaluating and generating"

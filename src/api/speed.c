@@ -1,0 +1,141 @@
+#include "api/speed.h"
+
+#include "api/bandwidth.h"
+#include "api/bench_products.h"
+#include "api/disk.h"
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "layers/layers.h"
+#include "memory/arena.h"
+
+enum { ELEMS = 4 << 20, QUICK_BYTES = 64 << 20, LEAST_CALLS = 3, ATTENTION_HEADS = 2 };
+#define SECONDS 0.1
+// Norms, activation functions, losses and residual sums read and write each saved byte so many times (`zero bench step`: 4 for GPT-2).
+#define PASSES_OVER_SAVED 4.0
+
+typedef struct probe {
+    const zr_speed_question *question;
+    zr_queue *queue;
+    zr_arena arena;
+    zr_range_states states; // (ELEMS)
+    zr_attention attention;
+    void *qkv, *out, *dout, *dqkv, *scratch;
+    float *lse;
+    uint32_t sum; // so that checksums are not optimised away
+} probe;
+
+typedef void (*work)(probe *p);
+
+// Mean of the calls in about SECONDS, after one that is not counted.
+static double time_of(probe *p, work call)
+{
+    int calls = 0;
+    call(p);
+    double begin = zr_clock_seconds(), end = begin;
+    for (; calls < LEAST_CALLS || end - begin < SECONDS; calls++, end = zr_clock_seconds())
+        call(p);
+    return (end - begin) / calls;
+}
+
+static void copy(probe *p)
+{
+    p->queue->backend->elements->copy(p->queue, ELEMS * sizeof(float), p->states.state0, p->states.state1);
+}
+
+static void update(probe *p)
+{
+    zr_bench_update_in_place(&p->states, ELEMS, p->queue->threads);
+}
+
+static void checksum(probe *p)
+{
+    p->sum = zr_crc32c(p->sum, p->states.master, ELEMS * sizeof(float));
+}
+
+static void attend(probe *p)
+{
+    const zr_attention_ops *ops = p->queue->backend->attention;
+    ops->forward(p->queue, &p->attention, p->qkv, p->out, p->lse, p->scratch);
+    ops->backward(p->queue, &p->attention, p->qkv, p->out, p->lse, p->dout, p->dqkv, p->scratch);
+}
+
+static zero_status measure_memory(probe *p, zr_speed *out, zero_error *error)
+{
+    zr_ledger ledger = {0};
+    size_t wide = ELEMS * sizeof(float), narrow = ELEMS * sizeof(uint16_t);
+    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow, &p->arena, error));
+    p->states = (zr_range_states){.master = zr_arena_take(&p->arena, wide), .state0 = zr_arena_take(&p->arena, wide), .state1 = zr_arena_take(&p->arena, wide),
+                                  .gradient = zr_arena_take(&p->arena, narrow), .parameters = zr_arena_take(&p->arena, narrow)};
+    zero_status status = zr_comm_barrier(p->question->comm, error);
+    out->copy = 2.0 * ELEMS * sizeof(float) / time_of(p, copy);
+    out->update = (double)ZR_UPDATE_BYTES * ELEMS / time_of(p, update);
+    out->checksum = (double)ELEMS * sizeof(float) / time_of(p, checksum);
+    zr_arena_destroy(&p->arena);
+    return status;
+}
+
+// Of one micro-batch of our own models, from a few heads of one sequence.
+static zero_status measure_attention(probe *p, double *seconds, zero_error *error)
+{
+    const zr_plan *plan = p->question->plan;
+    *seconds = 0;
+    if (plan->model->units[0].ops != zr_gpt2_unit_ops.embedding)
+        return ZERO_OK;
+    const zero_gpt2_config *shape = zr_gpt2_config_of(plan->model);
+    int64_t heads = ZR_MIN(shape->n_head, ATTENTION_HEADS), head_dim = shape->n_embd / shape->n_head, width = heads * head_dim;
+    p->attention = (zr_attention){.dtype = plan->settings.precision.activations, .batch = 1, .seq = plan->shape.seq, .heads = heads, .head_dim = head_dim, .scale = 1};
+    size_t row = (size_t)(plan->shape.seq * width) * zero_dtype_bytes(p->attention.dtype), lse = (size_t)(heads * plan->shape.seq) * sizeof(float);
+    size_t scratch = p->queue->backend->attention->scratch(p->queue, &p->attention);
+    zr_ledger ledger = {0};
+    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 8 * row + lse + scratch + 8 * ZR_ALIGN, &p->arena, error));
+    p->qkv = zr_arena_take(&p->arena, 3 * row), p->dqkv = zr_arena_take(&p->arena, 3 * row);
+    p->out = zr_arena_take(&p->arena, row), p->dout = zr_arena_take(&p->arena, row);
+    p->lse = zr_arena_take(&p->arena, lse), p->scratch = zr_arena_take(&p->arena, scratch);
+    *seconds = time_of(p, attend) * (double)(shape->n_head * plan->shape.batch * shape->n_layer) / (double)heads;
+    zr_arena_destroy(&p->arena);
+    return ZERO_OK;
+}
+
+static zero_status measure_kernels(probe *p, zr_speed *out, zero_error *error)
+{
+    const zr_plan *plan = p->question->plan;
+    const zr_bench bench = {.comm = p->question->comm, .threads = p->queue->threads, .logger = p->question->logger};
+    zr_products_time products;
+    double attention, saved = 0;
+    ZERO_TRY(measure_memory(p, out, error));
+    ZERO_TRY(measure_attention(p, &attention, error));
+    ZERO_TRY(zr_bench_products(&bench, plan, true, &products, error));
+    for (int u = 0; u < plan->unit_count; u++)
+        saved += (double)plan->units[u].sizes.saved_bytes;
+    out->micro_batch = products.median + attention + PASSES_OVER_SAVED * saved / out->copy;
+    return ZERO_OK;
+}
+
+// By the machine's first rank alone would be better still; but ranks of several machines have several disks.
+static zero_status find_disk(const zr_speed_question *question, zr_speed *out, zero_error *error)
+{
+    zr_bandwidth known;
+    zr_disk disk;
+    zr_bandwidth_read(question->directory, question->logger, &known);
+    if (known.read <= 0 || known.write <= 0 || known.mix <= 0) {
+        const zr_disk_options options = {.directory = question->directory, .bytes = QUICK_BYTES / question->sharers, .block = 1 << 20, .depth = 8, .seconds = SECONDS, .rounds = 3};
+        ZERO_TRY(zr_disk_measure(&options, &disk, error));
+        zr_log(question->logger, ZERO_LOG_INFO, "disk     \"%s\" was measured in a second; \"zero bench io --path %s\" takes longer, and is remembered", question->directory, question->directory);
+        out->read = disk.read.median, out->write = disk.write.median, out->mix = disk.mix.median;
+        return ZERO_OK; // by all ranks at once: a rank's share
+    }
+    out->read = known.read / question->sharers, out->write = known.write / question->sharers, out->mix = known.mix / question->sharers;
+    return ZERO_OK;
+}
+
+zero_status zr_speed_measure(const zr_speed_question *question, zr_speed *out, zero_error *error)
+{
+    probe p = {.question = question};
+    *out = (zr_speed){0};
+    ZERO_TRY(zr_queue_open("cpu", NULL, question->plan->shape.threads, &p.queue, error));
+    zero_status status = measure_kernels(&p, out, error);
+    if (status == ZERO_OK && question->directory)
+        status = find_disk(question, out, error);
+    zr_queue_close(p.queue);
+    return status;
+}

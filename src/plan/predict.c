@@ -1,0 +1,109 @@
+#include "plan/predict.h"
+
+#include "base/dtype.h"
+
+static double bytes_at(double bytes, double rate)
+{
+    return rate > 0 ? bytes / rate : 0;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static zr_moved sum_of(const zr_moved *a, double times, const zr_moved *b)
+{
+    return (zr_moved){.to_host = a->to_host + (int64_t)(times * (double)b->to_host), .to_device = a->to_device + (int64_t)(times * (double)b->to_device),
+                      .nvme_read = a->nvme_read + (int64_t)(times * (double)b->nvme_read), .nvme_written = a->nvme_written + (int64_t)(times * (double)b->nvme_written)};
+}
+
+static zr_moved moved_by_micro_batches(const zr_plan *plan)
+{
+    const zr_moves *moves = &plan->moves;
+    zr_moved all = sum_of(&moves->first_micro_batch, (double)plan->settings.accumulation - 1, &moves->later_micro_batch);
+    return sum_of(&all, 1, &moves->kept);
+}
+
+// Kernels, forward once more where activations are computed again (a third of forward and backward, but for the last segment), and the
+// rounding of each unit's contributions to the type of gradients.
+static double compute_seconds(const zr_plan *plan, const zr_speed *speed)
+{
+    double again = plan->segment_count > 0 ? (1 - 1.0 / plan->segment_count) / 3 : 0, rounded = 0;
+    for (int p = 0; p < plan->piece_count; p++)
+        if (plan->pieces[p].open_first >= 0)
+            rounded += (double)(plan->pieces[p].padded * (int64_t)(sizeof(float) + zero_dtype_bytes(plan->pieces[p].gradient_dtype)));
+    return (double)plan->settings.accumulation * (speed->micro_batch * (1 + again) + bytes_at(rounded, speed->copy));
+}
+
+// What is fetched from other ranks, and what is gathered of shards that lie elsewhere than units read them: read once, written once.
+static double exchange_seconds(const zr_plan *plan, const zr_speed *speed, const zr_moved *moved)
+{
+    double bytes = (double)moved->to_device;
+    for (int s = 0; s < ZR_SEGMENT_EVAL; s++)
+        for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
+            bytes += (double)plan->segments[s].bytes[op] * (s == ZR_SEGMENT_MICRO_BATCH ? (double)plan->settings.accumulation : 1);
+    return bytes_at(2 * bytes, speed->copy);
+}
+
+static double bytes_of_pass(const zr_plan *plan, const zr_pass_plan *pass)
+{
+    double elems = 0, bytes = 0;
+    for (int g = 0; g < plan->group_count; g++)
+        elems += (double)plan->groups[g].count;
+    for (int v = 0; v < ZR_VECTOR_COUNT; v++)
+        if (zr_plan_has_vector(plan, v))
+            bytes += elems * (double)((int64_t)((pass->reads >> v & 1) + (pass->writes >> v & 1)) * zr_vector_size(plan, v));
+    return bytes;
+}
+
+// One pass of the update: what goes on in memory, and beyond it what NVMe is waited for.
+static void add_pass(const zr_plan *plan, const zr_speed *speed, const zr_pass_plan *pass, const zr_moved *moved, zr_prediction *to)
+{
+    double bytes = (double)(moved->nvme_read + moved->nvme_written);
+    double busy = bytes_at(bytes_of_pass(plan, pass), speed->update) + bytes_at(bytes, speed->checksum);
+    to->update += busy;
+    to->disk += larger(bytes_at(bytes, speed->mix) - busy, 0);
+}
+
+static double norm_seconds(const zr_plan *plan, const zr_speed *speed)
+{
+    double bytes = 0;
+    for (int p = 0; p < plan->piece_count; p++)
+        if (plan->pieces[p].state_first >= 0)
+            bytes += (double)(plan->pieces[p].shard * (int64_t)zero_dtype_bytes(plan->pieces[p].accumulator_dtype));
+    return bytes_at(bytes, speed->copy);
+}
+
+zr_prediction zr_predict(const zr_plan *plan, const zr_speed *speed)
+{
+    zr_prediction p = {0}, update = {0};
+    zr_pass_plan passes[2];
+    zr_moved moved = moved_by_micro_batches(plan);
+    int count = zr_plan_passes(plan, passes);
+    p.compute = compute_seconds(plan, speed) + bytes_at((double)(moved.nvme_read + moved.nvme_written), speed->checksum);
+    p.exchange = exchange_seconds(plan, speed, &moved);
+    p.disk = larger(bytes_at((double)moved.nvme_read, speed->read) + bytes_at((double)moved.nvme_written, speed->write) - p.compute - p.exchange, 0);
+    p.update = norm_seconds(plan, speed);
+    for (int i = 0; i < count; i++)
+        add_pass(plan, speed, &passes[i], &plan->moves.update[i], i == 0 ? &update : &p);
+    if (plan->settings.delayed) { // beside forward and backward
+        double room = p.compute + p.exchange + p.disk, needed = update.update + update.disk;
+        p.disk += larger(needed - room, 0);
+    } else {
+        p.update += update.update;
+        p.disk += update.disk;
+    }
+    p.total = p.compute + p.exchange + p.update + p.disk;
+    return p;
+}
+
+const char *zr_prediction_bottleneck(const zr_prediction *p)
+{
+    const struct { double seconds; const char *name; } parts[] = {{p->compute, "compute"}, {p->exchange, "exchange between ranks"}, {p->update, "update"}, {p->disk, "NVMe"}};
+    int most = 0;
+    for (int i = 1; i < ZR_COUNT(parts); i++)
+        if (parts[i].seconds > parts[most].seconds)
+            most = i;
+    return parts[most].name;
+}
