@@ -73,6 +73,7 @@ typedef struct zero_io { // bytes of this rank that moved between tiers since th
     int64_t to_host, to_device;       // between device and host
     int64_t nvme_read, nvme_written;
 } zero_io;
+ZERO_API zero_io zero_io_between(const zero_io *before, const zero_io *after); // what was added
 
 #define ZERO_COMM_OPS(X) X(all_reduce) X(reduce_scatter) X(all_gather) X(broadcast) X(reduce) X(barrier) X(send) X(recv)
 typedef enum zero_comm_op {

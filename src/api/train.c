@@ -4,6 +4,7 @@
 
 #include "api/agree.h"
 #include "api/initialize.h"
+#include "api/sampler.h"
 #include "api/tiling.h"
 #include "layers/layers.h"
 
@@ -67,6 +68,8 @@ static zero_status make_engine(zr_train *train, zero_error *error)
     train->config = NULL;
     zr_train_describe_runtime(train);
     ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->engine, error));
+    if (options->sample_every > 0)
+        ZERO_TRY(zr_agree(train->comm, zr_sample_check_memory(train->engine, &train->shape, error), error));
     if (options->model_dir)
         ZERO_TRY(zero_load_weights(train->engine, options->model_dir, error));
     zr_train_describe_run(train);

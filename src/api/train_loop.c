@@ -68,10 +68,8 @@ static int send(const zr_train *train, const zero_event *event)
 static zero_io io_since(loop *l)
 {
     zero_io now;
-    const zero_io *before = &l->io_before;
     zero_io_report(l->train->engine, &now);
-    return (zero_io){.to_host = now.to_host - before->to_host, .to_device = now.to_device - before->to_device,
-                     .nvme_read = now.nvme_read - before->nvme_read, .nvme_written = now.nvme_written - before->nvme_written};
+    return zero_io_between(&l->io_before, &now);
 }
 
 static zero_traffic traffic_since(loop *l)

@@ -21,9 +21,7 @@ typedef struct wholes { // of the model's tensors, by number: what files have
 typedef struct visiting {
     const wholes *wholes;
     const zr_piece *piece;
-    zr_span portion;
-    zero_dtype dtype;
-    char *data;
+    const zr_portion *portion;
     zr_range_use use;
     void *user;
     zero_status status;
@@ -33,22 +31,19 @@ typedef struct visiting {
 static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     visiting *v = user;
-    char *data = v->data + (first - v->portion.first) * (int64_t)zero_dtype_bytes(v->dtype);
     for (int64_t done = 0, run; done < count && v->status == ZERO_OK; done += run) {
-        zr_weight_range range = {.tensor = v->wholes->tensors[tensor->number], .dtype = v->dtype, .data = data + done * (int64_t)zero_dtype_bytes(v->dtype)};
+        zr_weight_range range = {.tensor = v->wholes->tensors[tensor->number], .dtype = v->portion->dtype, .data = zr_portion_at(v->portion, first + done)};
         range.count = run = zr_tile_run(tensor->desc, first - tensor->first + done, count - done, &range.first);
         v->status = v->use(v->user, &range, v->error);
     }
 }
 
-static zero_status use_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
+static zero_status use_portion(void *user, const zr_portion *portion, zero_error *error)
 {
     visiting *v = user;
     v->portion = portion;
-    v->dtype = dtype;
-    v->data = data;
     v->error = error;
-    zr_for_parts(v->piece, portion, use_part, v);
+    zr_for_parts(v->piece, portion->span, use_part, v);
     return v->status;
 }
 

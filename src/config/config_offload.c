@@ -115,7 +115,7 @@ zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger,
         ZERO_TRY(fill_paths(config, "zero_optimization.offload_optimizer.nvme_path", &offload->optimizer_paths, error));
     ZERO_TRY(fill_checkpoints(config, error));
     fill_tiles(offload);
-    if (!uses_nvme(offload))
+    if (!uses_nvme(offload) && !offload->automatic)
         warn_idle_io(config, logger);
     offload->block = ZR_MAX(ZR_MIN(offload->block, MOST_BLOCK) / SECTOR, 1) * SECTOR;
     offload->queue_depth = ZR_MIN(offload->queue_depth, MOST_DEPTH);

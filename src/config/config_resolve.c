@@ -133,6 +133,8 @@ static const char *without_effect(const zr_config *config, int index, char text[
     const zr_key *key = zr_key_at(index);
     if (!zr_setting_is_given(&config->settings[index]))
         return NULL;
+    if (config->offload.automatic && key->needs && strstr(key->needs, "offload_")) // that is still to be chosen
+        return NULL;
     if (!zr_key_is_idle(key, config))
         return key->treatment == ZR_KEY_NO_EFFECT ? key->reason : NULL;
     snprintf(text, ZR_KEY_PATH_BYTES, "%s is %s", key->needs, json_is_string(zr_config_value(config, key->needs)) ? "none" : "false");

@@ -52,29 +52,26 @@ zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_er
     return recorder ? zr_queue_record(engine->queue, recorder, &engine->recording, error) : ZERO_OK;
 }
 
-typedef struct search { const zr_piece *piece; const char *data; zero_dtype dtype; int64_t first; int64_t found; } search;
+typedef struct search { const zr_piece *piece; const zr_portion *portion; int64_t found; } search;
 
 static void search_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     search *s = user;
-    int64_t size = (int64_t)zero_dtype_bytes(s->dtype);
     for (int64_t at = 0; at < count && s->found < 0; at += ZR_CHUNK) {
         float values[ZR_CHUNK];
         int64_t n = ZR_MIN(ZR_CHUNK, count - at);
-        zr_widen(s->dtype, s->data + (first - s->first + at) * size, n, values);
+        zr_widen(s->portion->dtype, zr_portion_at(s->portion, first + at), n, values);
         for (int64_t i = 0; i < n && s->found < 0; i++)
             if (!isfinite(values[i]))
                 s->found = tensor->number;
     }
 }
 
-static zero_status search_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
+static zero_status search_portion(void *user, const zr_portion *portion, zero_error *error)
 {
     search *s = user;
-    s->data = data;
-    s->dtype = dtype;
-    s->first = portion.first;
-    zr_for_parts(s->piece, portion, search_part, s);
+    s->portion = portion;
+    zr_for_parts(s->piece, portion->span, search_part, s);
     return ZERO_OK;
 }
 

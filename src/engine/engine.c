@@ -99,32 +99,26 @@ static zero_status compare_plans(zero_engine *engine, zero_error *error)
 typedef struct drawing {
     const zero_engine *engine;
     const zr_piece *piece;
-    char *data;
-    zero_dtype dtype;
-    int64_t first; // element of the piece that lies at data
+    const zr_portion *portion;
 } drawing;
 
 static void draw_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     const drawing *d = user;
-    int64_t size = (int64_t)zero_dtype_bytes(d->dtype);
-    char *out = d->data + (first - d->first) * size;
 #pragma omp parallel for schedule(static) num_threads(d->engine->queue->threads)
     for (int64_t at = 0; at < count; at += ZR_CHUNK) {
         float drawn[ZR_CHUNK];
         int64_t n = ZR_MIN(ZR_CHUNK, count - at);
         zr_tensor_initialise(tensor->desc, d->engine->seed, first - tensor->first + at, n, drawn);
-        zr_narrow(d->dtype, drawn, n, out + at * size);
+        zr_narrow(d->portion->dtype, drawn, n, zr_portion_at(d->portion, first + at));
     }
 }
 
-static zero_status draw_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
+static zero_status draw_portion(void *user, const zr_portion *portion, zero_error *error)
 {
     drawing *d = user;
-    d->data = data;
-    d->dtype = dtype;
-    d->first = portion.first;
-    zr_for_parts(d->piece, portion, draw_part, d);
+    d->portion = portion;
+    zr_for_parts(d->piece, portion->span, draw_part, d);
     return ZERO_OK;
 }
 

@@ -23,11 +23,13 @@ const zr_plan *zr_engine_plan(const zero_engine *engine);
 zero_comm *zr_engine_comm(const zero_engine *engine);
 zr_queue *zr_engine_queue(const zero_engine *engine);
 const zr_config *zr_engine_config(const zero_engine *engine);
-// Runs `visit` over the weights of this rank's shard of a piece as they are kept, in portions of *dtype elements: the fp32 master where
-// there is one. portion: elements of the piece. changed: what the visit leaves at data are the weights from then on; after
-// writing: zr_engine_parameters_changed. Between steps; not collective.
 typedef struct zr_span { int64_t first, count; } zr_span;
-typedef zero_status (*zr_weights_visit)(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error);
+typedef struct zr_portion { zr_span span; zero_dtype dtype; char *data; } zr_portion; // these elements of a piece lie at data
+char *zr_portion_at(const zr_portion *portion, int64_t element); // of the piece
+// Runs `visit` over the weights of this rank's shard of a piece as they are kept, in portions: the fp32 master where there is one.
+// changed: what the visit leaves at data are the weights from then on; after writing: zr_engine_parameters_changed. Between steps; not
+// collective.
+typedef zero_status (*zr_weights_visit)(void *user, const zr_portion *portion, zero_error *error);
 zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error);
 // The same over the accumulated gradient of the last step, which is not changed.
 zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error);

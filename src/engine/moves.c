@@ -9,6 +9,12 @@ static zero_io counted(const zero_engine *engine)
     return (zero_io){.to_host = offload->to_host, .to_device = offload->to_device, .nvme_read = nvme.read, .nvme_written = nvme.written};
 }
 
+zero_io zero_io_between(const zero_io *before, const zero_io *after)
+{
+    return (zero_io){.to_host = after->to_host - before->to_host, .to_device = after->to_device - before->to_device,
+                     .nvme_read = after->nvme_read - before->nvme_read, .nvme_written = after->nvme_written - before->nvme_written};
+}
+
 void zr_moves_begin(zero_engine *engine)
 {
     if (zr_delayed_under_way(engine))
@@ -51,14 +57,13 @@ zero_status zr_moves_check(zero_engine *engine, zero_error *error)
 {
     if (zr_delayed_under_way(engine))
         return ZERO_OK;
-    zero_io now = counted(engine);
-    const zero_io *before = &engine->offload.before;
+    zero_io now = counted(engine), added = zero_io_between(&engine->offload.before, &now);
     const zr_moved *expected = &engine->offload.expected;
     const struct { const char *what; int64_t counted, planned; } moved[] = {
-        {"moved from device to host", now.to_host - before->to_host, expected->to_host},
-        {"moved from host to device", now.to_device - before->to_device, expected->to_device},
-        {"read from NVMe", now.nvme_read - before->nvme_read, expected->nvme_read},
-        {"written to NVMe", now.nvme_written - before->nvme_written, expected->nvme_written},
+        {"moved from device to host", added.to_host, expected->to_host},
+        {"moved from host to device", added.to_device, expected->to_device},
+        {"read from NVMe", added.nvme_read, expected->nvme_read},
+        {"written to NVMe", added.nvme_written, expected->nvme_written},
     };
     for (int i = 0; i < ZR_COUNT(moved); i++)
         if (moved[i].counted != moved[i].planned)

@@ -40,6 +40,11 @@ void *zr_own_parameters(const zero_engine *engine, int piece)
     return engine->params.mine + p->full_first + engine->comm->rank * zr_piece_shard_bytes(p);
 }
 
+char *zr_portion_at(const zr_portion *portion, int64_t element)
+{
+    return portion->data + (element - portion->span.first) * (int64_t)zero_dtype_bytes(portion->dtype);
+}
+
 bool zr_piece_has_master(const zero_engine *engine, int piece)
 {
     return engine->plan->pieces[piece].state_first >= 0 && zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
@@ -58,8 +63,9 @@ zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed
     const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
         return zr_tiles_visit(engine, piece, vector, changed, visit, user, error);
-    void *data = master ? own_master(engine, piece) : zr_own_parameters(engine, piece);
-    return visit(user, zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype, data, error);
+    const zr_portion whole = {zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype,
+                              master ? own_master(engine, piece) : zr_own_parameters(engine, piece)};
+    return visit(user, &whole, error);
 }
 
 // A rank that updates more than its own shard has the master of all of it.
@@ -76,23 +82,23 @@ typedef struct rounding {
     int piece;
 } rounding;
 
-static zero_status round_into_parameters(void *user, zr_span portion, zero_dtype dtype, void *master, zero_error *error)
+static zero_status round_into_parameters(void *user, const zr_portion *master, zero_error *error)
 {
     const rounding *r = user;
     zero_engine *engine = r->engine;
     const zr_piece *piece = &engine->plan->pieces[r->piece];
-    int64_t first = portion.first - zr_own_shard(engine, r->piece).first;
+    int64_t first = master->span.first - zr_own_shard(engine, r->piece).first;
     char *own = zr_own_parameters(engine, r->piece);
     if (own) {
-        engine->queue->backend->elements->convert(engine->queue, dtype, piece->dtype, portion.count, master, own + first * (int64_t)zero_dtype_bytes(piece->dtype));
+        engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, master->span.count, master->data, own + first * (int64_t)zero_dtype_bytes(piece->dtype));
         return ZERO_OK;
     }
     char *tile = zr_tiles_buffer(engine, ZR_VECTOR_PARAMETERS);
     zr_transfer *transfer = &engine->offload.tile[0][ZR_VECTOR_PARAMETERS];
     zr_store *store = zr_vector_store(engine, r->piece, ZR_VECTOR_PARAMETERS);
-    for (int64_t done = 0, n; done < portion.count; done += n) { // a master in memory comes as one portion
+    for (int64_t done = 0, n; done < master->span.count; done += n) { // a master in memory comes as one portion
         n = zr_tiles_portion(engine, r->piece, first + done);
-        engine->queue->backend->elements->convert(engine->queue, dtype, piece->dtype, n, (const float *)master + done, tile);
+        engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n, zr_portion_at(master, master->span.first + done), tile);
         ZERO_TRY(store->ops->commit(store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n), tile, transfer, error));
         ZERO_TRY(zr_offload_await(engine, transfer, error));
     }

@@ -59,20 +59,21 @@ typedef struct copying { // between a buffer in fp32 and the part of a tensor th
     const float *in; // or into it, from those of the whole tensor
 } copying;
 
-static zero_status copy_portion(void *user, zr_span portion, zero_dtype dtype, void *data, zero_error *error)
+static zero_status copy_portion(void *user, const zr_portion *portion, zero_error *error)
 {
     const copying *c = user;
-    int64_t first = ZR_MAX(portion.first, c->own.first), end = ZR_MIN(portion.first + portion.count, c->own.first + c->own.count);
+    const zr_span *span = &portion->span;
+    int64_t first = ZR_MAX(span->first, c->own.first), end = ZR_MIN(span->first + span->count, c->own.first + c->own.count);
     for (int64_t run, at; first < end; first += run) {
-        char *stored = (char *)data + (first - portion.first) * (int64_t)zero_dtype_bytes(dtype);
+        char *stored = zr_portion_at(portion, first);
         int64_t element = first - c->tensor->first;
         run = end - first;
         if (c->out) {
-            zr_widen(dtype, stored, run, c->out + element);
+            zr_widen(portion->dtype, stored, run, c->out + element);
             continue;
         }
         run = zr_tile_run(c->tensor->desc, element, run, &at);
-        zr_narrow(dtype, c->in + at, run, stored);
+        zr_narrow(portion->dtype, c->in + at, run, stored);
     }
     return ZERO_OK;
 }
@@ -139,7 +140,8 @@ zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_
     const zr_piece *p = &engine->plan->pieces[piece];
     if (p->kind == ZERO_TRAINABLE && p->state_tier == ZERO_TIER_nvme)
         return zr_tiles_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);
-    return visit(user, zr_own_shard(engine, piece), p->accumulator_dtype, (void *)zr_own_shard_gradient(engine, piece), error);
+    const zr_portion whole = {zr_own_shard(engine, piece), p->accumulator_dtype, (char *)zr_own_shard_gradient(engine, piece)};
+    return visit(user, &whole, error);
 }
 
 zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)

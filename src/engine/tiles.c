@@ -164,7 +164,8 @@ static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_
     zr_range range = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count);
     ZERO_TRY(store->ops->fetch(store, range, tile_at(engine, 0, vector), transfer, error));
     ZERO_TRY(zr_offload_await(engine, transfer, error));
-    ZERO_TRY(visit(user, (zr_span){zr_own_shard(engine, slice->piece).first + slice->first, slice->count}, dtype, tile_at(engine, 0, vector), error));
+    const zr_portion portion = {{zr_own_shard(engine, slice->piece).first + slice->first, slice->count}, dtype, tile_at(engine, 0, vector)};
+    ZERO_TRY(visit(user, &portion, error));
     if (!changed)
         return ZERO_OK;
     ZERO_TRY(store->ops->commit(store, range, tile_at(engine, 0, vector), transfer, error));

@@ -117,14 +117,15 @@ for parameters in none cpu nvme; do
     [ -z "$(left)" ] || fail "left on the disk by an evaluation: $(left)"
 done
 
-# Whoever dies, and however many: nothing is left.
+# Whoever dies, however many, and whenever: nothing is left, and the best model so far is whole.
 place 3 nvme nvme
-for victims in all one; do
+for victims in all one all all; do
     rm -rf run
-    "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --ranks 2 --micro-batch 1 --steps 10000000 --config place.json --out run >out.txt 2>err.txt &
+    "$ZERO" train --new $TINY --data "$TEXT" --val "$TEXT" --eval-every 2 --threads 1 --quiet --ranks 2 --micro-batch 1 --steps 10000000 --config place.json --out run >out.txt 2>err.txt &
     parent=$!
-    for _ in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done
-    [ -s run/metrics.jsonl ] || fail "no step within 30 s: $(cat err.txt)"
+    for _ in $(seq 600); do [ -e run/best/model.safetensors ] && break; sleep 0.05; done
+    [ -e run/best/model.safetensors ] || fail "no evaluation within 30 s: $(cat err.txt)"
+    sleep 0.$((RANDOM % 5))
     children=$(children_of $parent)
     [ $victims = all ] || children=$(echo "$children" | tail -1)
     kill -KILL $children
@@ -134,6 +135,7 @@ for victims in all one; do
     [ $got -eq 137 ] || fail "exit code $got, not 137, after $victims of the ranks were killed: $(cat err.txt)"
     [ "$(wc -l <err.txt)" -eq 1 ] || fail "message: $(cat err.txt)"
     [ -z "$(left)" ] || fail "left on the disk after $victims of the ranks were killed: $(left)"
+    expect 0 "$ZERO" eval --model run/best --data "$TEXT" --threads 1
 done
 
 # Directories that will not do: a mistake of whoever wrote the configuration.
@@ -171,6 +173,8 @@ expect 0 "$ZERO" plan --new $TINY --micro-batch 2 --ranks 2 --config place.json 
 mv out.txt plan.json
 budget="--device-memory $(tier device) --host-memory $((2 * $(tier host)))"
 train --micro-batch 2 --ranks 2 --steps 1 --config place.json --out run --overwrite $budget
+refused 78 "are needed on the host for keys, values and logits" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --micro-batch 2 --ranks 2 --steps 1 --sample-every 1 \
+    --config place.json $budget --out out
 budget="--device-memory $(($(tier device) - 1))"
 place 3 none none
 refused_for device --new $TINY --ranks 2
