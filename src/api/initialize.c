@@ -47,6 +47,7 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
         .persistent = o->persistent,
         .persistent_most = o->persistent_most,
         .live = o->live,
+        .reuse = o->reuse,
     };
 }
 

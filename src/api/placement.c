@@ -46,7 +46,6 @@ typedef struct search {
     const zr_placement_question *question;
     zr_machine machine;
     zero_model *models[ZR_TILINGS]; // made as they are needed; [0] is the question's
-    zr_speed speed;
     zr_placement_answer *answer;
 } search;
 
@@ -106,7 +105,7 @@ static zero_status try_form(search *s, zr_placement *at, zero_error *error)
     if (status == ZERO_OK) {
         for (int t = 0; t < ZERO_TIER_COUNT; t++)
             at->tiers[t] = zr_plan_tier_bytes(plan, (zero_tier)t);
-        at->step = zr_predict(plan, &s->speed);
+        at->step = zr_predict(plan, &s->answer->speed);
         if (!fits)
             zr_plan_describe_excess(plan, &s->machine, at->excess, sizeof at->excess);
     }
@@ -208,7 +207,7 @@ static zero_status measure(search *s, zero_error *error)
         status = make_plan(s, &plain, &plan, error);
     status = zr_agree(q->comm, status, error);
     if (status == ZERO_OK)
-        status = zr_speed_measure(&(zr_speed_question){.plan = plan, .comm = q->comm, .sharers = q->sharers, .directory = directory, .logger = q->logger}, &s->speed, error);
+        status = zr_speed_measure(&(zr_speed_question){.plan = plan, .comm = q->comm, .sharers = q->sharers, .directory = directory, .logger = q->logger}, &s->answer->speed, error);
     zr_plan_destroy(plan);
     return status;
 }

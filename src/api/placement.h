@@ -39,6 +39,7 @@ typedef struct zr_placement_answer {
     int count, chosen;             // chosen -1: nothing fits
     zr_placement at[ZR_MOST_PLACEMENTS]; // what fits first, by the predicted step; then what does not, nearest tiers first
     bool with_disk;                // NVMe was considered
+    zr_speed speed;                // that the predictions are made with
 } zr_placement_answer;
 
 // Collective. The same answer on every rank.

@@ -55,8 +55,18 @@ void zr_placement_describe(const zr_placement_answer *answer, const char *separa
     zr_buffer_printf(out, "%s%s, predicted %.3f s, does not fit%s: %s", separator, text, faster->step.total, faster->tiles ? ", not even in the smallest tiles" : "", faster->excess);
 }
 
+static void say_speed(const zr_speed *speed, zr_buffer *out)
+{
+    zr_buffer_printf(out, "a rank here: kernels of a micro-batch %.3f s; memory %.1f GB/s copying, %.1f updating; checksums %.1f GB/s", speed->micro_batch, speed->copy * 1e-9,
+                     speed->update * 1e-9, speed->checksum * 1e-9);
+    if (speed->mix > 0)
+        zr_buffer_printf(out, "; disk %.2f GB/s read, %.2f written, %.2f updated", speed->read * 1e-9, speed->write * 1e-9, speed->mix * 1e-9);
+    zr_buffer_printf(out, "\n\n");
+}
+
 void zr_placement_table(const zr_placement_answer *answer, zr_buffer *out)
 {
+    say_speed(&answer->speed, out);
     zr_buffer_printf(out, "stage  optimizer   parameters     device        host        NVMe    step  compute  exchange   update     NVMe\n");
     for (int i = 0; i < answer->count; i++) {
         const zr_placement *at = &answer->at[i];

@@ -15,6 +15,7 @@ enum { ELEMS = 4 << 20, QUICK_BYTES = 64 << 20, LEAST_CALLS = 3, ATTENTION_HEADS
 
 typedef struct probe {
     const zr_speed_question *question;
+    int sharers; // ranks of the machine for each that measures
     zr_queue *queue;
     zr_arena arena;
     zr_range_states states; // (ELEMS)
@@ -59,16 +60,20 @@ static void attend(probe *p)
     ops->backward(p->queue, &p->attention, p->qkv, p->out, p->lse, p->dout, p->dqkv, p->scratch);
 }
 
+// Where fewer ranks measure than will share the machine, each measures with the threads of those that are not there.
 static zero_status measure_memory(probe *p, zr_speed *out, zero_error *error)
 {
+    int threads = p->queue->threads;
     zr_ledger ledger = {0};
     size_t wide = ELEMS * sizeof(float), narrow = ELEMS * sizeof(uint16_t);
     ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow, &p->arena, error));
     p->states = (zr_range_states){.master = zr_arena_take(&p->arena, wide), .state0 = zr_arena_take(&p->arena, wide), .state1 = zr_arena_take(&p->arena, wide),
                                   .gradient = zr_arena_take(&p->arena, narrow), .parameters = zr_arena_take(&p->arena, narrow)};
     zero_status status = zr_comm_barrier(p->question->comm, error);
-    out->copy = 2.0 * ELEMS * sizeof(float) / time_of(p, copy);
-    out->update = (double)ZR_UPDATE_BYTES * ELEMS / time_of(p, update);
+    p->queue->threads = threads * p->sharers;
+    out->copy = 2.0 * ELEMS * sizeof(float) / time_of(p, copy) / p->sharers;
+    out->update = (double)ZR_UPDATE_BYTES * ELEMS / time_of(p, update) / p->sharers;
+    p->queue->threads = threads;
     out->checksum = (double)ELEMS * sizeof(float) / time_of(p, checksum);
     zr_arena_destroy(&p->arena);
     return status;
@@ -111,18 +116,18 @@ static zero_status measure_kernels(probe *p, zr_speed *out, zero_error *error)
     return ZERO_OK;
 }
 
-// By the machine's first rank alone would be better still; but ranks of several machines have several disks.
-static zero_status find_disk(const zr_speed_question *question, zr_speed *out, zero_error *error)
+static zero_status find_disk(const probe *p, zr_speed *out, zero_error *error)
 {
+    const zr_speed_question *question = p->question;
     zr_bandwidth known;
     zr_disk disk;
     zr_bandwidth_read(question->directory, question->logger, &known);
     if (known.read <= 0 || known.write <= 0 || known.mix <= 0) {
-        const zr_disk_options options = {.directory = question->directory, .bytes = QUICK_BYTES / question->sharers, .block = 1 << 20, .depth = 8, .seconds = SECONDS, .rounds = 3};
+        const zr_disk_options options = {.directory = question->directory, .bytes = QUICK_BYTES / (question->sharers / p->sharers), .block = 1 << 20, .depth = 8, .seconds = SECONDS, .rounds = 3};
         ZERO_TRY(zr_disk_measure(&options, &disk, error));
         zr_log(question->logger, ZERO_LOG_INFO, "disk     \"%s\" was measured in a second; \"zero bench io --path %s\" takes longer, and is remembered", question->directory, question->directory);
-        out->read = disk.read.median, out->write = disk.write.median, out->mix = disk.mix.median;
-        return ZERO_OK; // by all ranks at once: a rank's share
+        out->read = disk.read.median / p->sharers, out->write = disk.write.median / p->sharers, out->mix = disk.mix.median / p->sharers;
+        return ZERO_OK;
     }
     out->read = known.read / question->sharers, out->write = known.write / question->sharers, out->mix = known.mix / question->sharers;
     return ZERO_OK;
@@ -130,12 +135,12 @@ static zero_status find_disk(const zr_speed_question *question, zr_speed *out, z
 
 zero_status zr_speed_measure(const zr_speed_question *question, zr_speed *out, zero_error *error)
 {
-    probe p = {.question = question};
+    probe p = {.question = question, .sharers = question->sharers / ZR_MIN(question->comm->size, question->sharers)};
     *out = (zr_speed){0};
     ZERO_TRY(zr_queue_open("cpu", NULL, question->plan->shape.threads, &p.queue, error));
     zero_status status = measure_kernels(&p, out, error);
     if (status == ZERO_OK && question->directory)
-        status = find_disk(question, out, error);
+        status = find_disk(&p, out, error);
     zr_queue_close(p.queue);
     return status;
 }

@@ -57,7 +57,7 @@ typedef struct zr_offload_config { // what lies where, and how it travels
     zr_paths parameter_paths, optimizer_paths;
     int64_t parameter_buffers, parameter_buffer_elems, optimizer_buffers;
     int64_t in_host;                        // elements of parameters on the host where the rest is on NVMe
-    int64_t sub_group, persistent, persistent_most, live; // elements
+    int64_t sub_group, persistent, persistent_most, live, reuse; // elements
     double ratio;                           // part of the elements whose optimizer states are offloaded
     bool read_ahead, write_behind;
     int64_t block, queue_depth, lanes;      // of I/O

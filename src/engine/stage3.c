@@ -44,7 +44,8 @@ static zero_status start_gather(zero_engine *engine, int visit, int i, zero_erro
     int p = wanted->pieces[i];
     const zr_piece *piece = &engine->plan->pieces[p];
     const void *own;
-    if (piece->kept_first >= 0 && engine->gathered[p] == engine->version) {
+    bool there = piece->kept_first >= 0 ? engine->gathered[p] == engine->version : !wanted->gathers[i];
+    if (there) {
         zr_comm_count_mapped(engine->comm, p, piece->shard);
         return ZERO_OK;
     }

@@ -36,7 +36,7 @@ static int64_t keep_pieces(zr_plan *plan, bool all)
 static int64_t elems_of(const zr_plan *plan, int v)
 {
     int64_t elems = 0;
-    for (int i = 0; i < plan->visits[v].piece_count; i++)
+    for (int i = 0; i < plan->visits[v].piece_count && plan->visits[v].reuses < 0; i++)
         elems += plan->pieces[plan->visits[v].pieces[i]].kept_first < 0 ? plan->pieces[plan->visits[v].pieces[i]].padded : 0;
     return elems;
 }
@@ -44,16 +44,50 @@ static int64_t elems_of(const zr_plan *plan, int v)
 static int64_t gathered_bytes(const zr_plan *plan, int v)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < plan->visits[v].piece_count; i++) {
+    for (int i = 0; i < plan->visits[v].piece_count && plan->visits[v].reuses < 0; i++) {
         const zr_piece *piece = &plan->pieces[plan->visits[v].pieces[i]];
         bytes += piece->kept_first < 0 ? plan->ranks * zr_piece_shard_bytes(piece) : 0;
     }
     return bytes;
 }
 
+// The next visit of the same unit, if it comes before more than `reuse` elements are gathered; -1: it does not, or there is none.
+static int find_reuse(const zr_plan *plan, int v)
+{
+    int64_t between = 0;
+    for (int w = v + 1; w < plan->visit_count && plan->visits[v].stream < 0 && between <= plan->settings.tiering.reuse; w++) {
+        if (plan->visits[w].unit == plan->visits[v].unit && plan->visits[w].stream < 0)
+            return w;
+        between += elems_of(plan, w);
+    }
+    return -1;
+}
+
+static int reused_by(const zr_plan *plan, int v)
+{
+    int w = v + 1;
+    while (w < plan->visit_count && plan->visits[w].reuses != v)
+        w++;
+    return w < plan->visit_count ? w : -1;
+}
+
+// Where the visit that it reuses has them: a unit's later visits read no piece that its first does not.
+static void find_places(zr_plan *plan, zr_visit *visit)
+{
+    const zr_visit *first = &plan->visits[visit->reuses];
+    for (int i = 0; i < visit->piece_count; i++)
+        for (int k = 0; k < first->piece_count; k++)
+            if (first->pieces[k] == visit->pieces[i])
+                visit->gather_first[i] = first->gather_first[k];
+}
+
 static void take_place(zr_plan *plan, zr_region *window, int v)
 {
     zr_visit *visit = &plan->visits[v];
+    if (visit->reuses >= 0) {
+        find_places(plan, visit);
+        return;
+    }
     int64_t at = gathered_bytes(plan, v) ? plan->gather_bytes + zr_region_take(window, v, gathered_bytes(plan, v)) : 0;
     for (int i = 0; i < visit->piece_count; i++) {
         const zr_piece *piece = &plan->pieces[visit->pieces[i]];
@@ -65,32 +99,44 @@ static void take_place(zr_plan *plan, zr_region *window, int v)
 
 static void give_place_back(const zr_plan *plan, zr_region *window, int v)
 {
-    if (gathered_bytes(plan, v))
-        zr_region_give_back(window, v);
+    int owner = plan->visits[v].reuses >= 0 ? plan->visits[v].reuses : v;
+    if (gathered_bytes(plan, owner))
+        zr_region_give_back(window, owner);
 }
 
 // Gathered one visit ahead, unless that is more than may be under way or gathered. A unit's own visit lasts as long as its run.
 static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
 {
     const zr_settings *settings = &plan->settings;
-    int64_t live = settings->tiering.live > 0 ? settings->tiering.live : INT64_MAX;
+    int64_t live = settings->tiering.live > 0 ? settings->tiering.live : INT64_MAX, held = 0, most = 0;
+    for (int v = 0; v < plan->visit_count; v++)
+        most = ZR_MAX(most, elems_of(plan, v)); // what stays leaves room for any visit
     zr_region window;
-    ZERO_TRY(zr_region_begin(&window, 4, error)); // the unit's, the visit's, the next unit's or visit's
-    for (int v = 0, unit = 0; v < plan->visit_count; v++) {
+    ZERO_TRY(zr_region_begin(&window, plan->visit_count, error)); // the unit's, the visit's, the next unit's or visit's; and those that stay for a later one
+    for (int v = 0, unit = 0, later; v < plan->visit_count; v++) {
         zr_visit *visit = &plan->visits[v], *next = v + 1 < plan->visit_count ? &plan->visits[v + 1] : NULL;
         unit = visit->stream < 0 ? v : unit;
+        later = visit->reuses < 0 ? find_reuse(plan, v) : -1;
+        if (later >= 0 && kept + held + elems_of(plan, v) + most <= live)
+            plan->visits[later].reuses = v;
         if (!visit->ahead)
             take_place(plan, &window, v);
         if (next) {
-            int64_t now = elems_of(plan, v) + (unit != v ? elems_of(plan, unit) : 0);
+            int64_t now = held + elems_of(plan, v) + (unit != v ? elems_of(plan, unit) : 0);
             next->ahead = elems_of(plan, v + 1) <= settings->prefetch_bucket && kept + now + elems_of(plan, v + 1) <= live;
             if (next->ahead)
                 take_place(plan, &window, v + 1);
         }
         if (visit->stream >= 0)
             give_place_back(plan, &window, v);
-        if (visit->run_end == v)
-            give_place_back(plan, &window, unit);
+        if (visit->run_end != v)
+            continue;
+        if (reused_by(plan, unit) >= 0) {
+            held += elems_of(plan, unit);
+            continue;
+        }
+        held -= plan->visits[unit].reuses >= 0 ? elems_of(plan, plan->visits[unit].reuses) : 0;
+        give_place_back(plan, &window, unit);
     }
     plan->gather_bytes += window.bytes;
     plan->gather_share = (plan->gather_bytes + plan->machine_ranks - 1) / plan->machine_ranks;

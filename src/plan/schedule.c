@@ -5,7 +5,7 @@
 static zr_visit *add_visit(zr_plan *plan, int u, int stream)
 {
     zr_visit *visit = &plan->visits[plan->visit_count++];
-    *visit = (zr_visit){.unit = u, .stream = stream, .fetches_visit = -1};
+    *visit = (zr_visit){.unit = u, .stream = stream, .fetches_visit = -1, .reuses = -1};
     for (int i = 0; i < ZERO_MAX_PIECES; i++)
         visit->staged_first[i] = -1;
     return visit;

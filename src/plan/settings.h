@@ -36,6 +36,7 @@ typedef struct zr_tiering {
     int64_t block;           // bytes of one transfer to or from NVMe
     int64_t persistent;      // elements below which a piece is gathered once a step and stays on the device, where
     int64_t persistent_most; // all such pieces together have at most so many; offloaded parameters only
+    int64_t reuse;           // elements gathered between two visits of a unit, at most, for which the first one's pieces stay for the second; 0: none do
     int64_t live;            // elements gathered at one time, at most: nothing is gathered ahead above it; 0: no limit
 } zr_tiering;
 

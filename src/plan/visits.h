@@ -18,9 +18,10 @@ typedef struct zr_visit { // one time that parameters are needed, in the order o
     int64_t open_first; // backward of a streamed piece whose contributions collect apart: where, in the open arena, bytes
     bool parks, returns; // what collects there goes to the parked vector after the visit; came from there before it
     bool ahead; // gathered while the visit before it computes, where anything is gathered
+    int reuses;  // unmapped stage 3: the visit whose gathered pieces stay for this one; -1: its own are gathered
     int piece_count;
     int pieces[ZERO_MAX_PIECES]; // global numbers of those that are read
-    bool gathers[ZERO_MAX_PIECES];       // unmapped stage 3: false where an earlier visit's gather was kept
+    bool gathers[ZERO_MAX_PIECES];       // unmapped stage 3: false where an earlier visit's gather was kept, or is reused
     int64_t gather_first[ZERO_MAX_PIECES]; // where in the gather window, bytes
     int64_t staged_first[ZERO_MAX_PIECES]; // own shard from NVMe: where in the host buffers, bytes; -1: it is in memory
     int fetches_visit;   // when this visit is acquired, the parameters of that one begin to travel from NVMe, and of all before it; -1: none

@@ -93,6 +93,8 @@ static void keys_that_change_no_bits(void **state)
         NULL, // small pieces stay on the device
         "\"sub_group_size\": 2048, \"stage3_param_persistence_threshold\": 3000",
         "\"sub_group_size\": 7000, \"stage3_prefetch_bucket_size\": 0, \"stage3_max_live_parameters\": 1",
+        NOTHING_STAYS ", \"stage3_max_reuse_distance\": 1e9",
+        NOTHING_STAYS ", \"stage3_max_reuse_distance\": 8000, \"stage3_max_live_parameters\": 20000, \"stage3_prefetch_bucket_size\": 2000",
         "\"stage3_param_persistence_threshold\": 100000, \"stage3_model_persistence_threshold\": 5000",
     };
     static harness_result memory;
@@ -204,6 +206,7 @@ static void tiles(void **state)
     expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
     c.precision = "\"bf16\": {\"enabled\": true}, \"activation_checkpointing\": {\"number_checkpoints\": 2}";
     expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
+    expect_same(&memory, c, &(placement){2, 1, NOTHING_STAYS ", \"stage3_max_reuse_distance\": 1e9"});
     c.precision = NULL;
     each_placement_of_a_stage(c, NOTHING_STAYS);
     c.accumulation = 1;

@@ -120,6 +120,54 @@ static void check_gathered(const zr_plan *plan)
     }
 }
 
+static int reusing(const zr_plan *plan)
+{
+    int count = 0;
+    for (int w = 0; w < plan->visit_count; w++) {
+        const zr_visit *later = &plan->visits[w], *first = later->reuses >= 0 ? &plan->visits[later->reuses] : NULL;
+        for (int i = 0; i < later->piece_count && first; i++) {
+            const zr_piece *piece = &plan->pieces[later->pieces[i]];
+            const bytes place = {later->gather_first[i], later->gather_first[i] + plan->ranks * zr_piece_shard_bytes(piece)};
+            bool there = false;
+            for (int k = 0; k < first->piece_count; k++)
+                there |= first->pieces[k] == later->pieces[i] && first->gather_first[k] == place.first;
+            assert_true(there && !later->gathers[i] && later->staged_first[i] < 0 && place.end <= plan->gather_bytes);
+            for (int u = later->reuses + 1; u < w; u++) // whoever is gathered in between lies elsewhere
+                for (int k = 0; k < plan->visits[u].piece_count && plan->visits[u].reuses != later->reuses; k++)
+                    check_apart(place, (bytes){plan->visits[u].gather_first[k],
+                                               plan->visits[u].gather_first[k] + plan->ranks * zr_piece_shard_bytes(&plan->pieces[plan->visits[u].pieces[k]])});
+        }
+        count += first != NULL;
+    }
+    return count;
+}
+
+static void what_is_needed_soon_stays(void **state)
+{
+    fixture f;
+    fixture_build(&f, 5, 1000, 96);
+    zr_tiering tiering = on_nvme;
+    zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
+    int64_t none = plan->gather_bytes, read = plan->moves.first_micro_batch.nvme_read, block = plan->pieces[1].padded;
+    assert_int_equal(reusing(plan), 0);
+    zr_plan_destroy(plan);
+    tiering.reuse = 1000000000;
+    plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
+    assert_int_equal(reusing(plan), 6); // the backward of every block, and of the head
+    assert_true(plan->gather_bytes > none && plan->moves.first_micro_batch.nvme_read < read);
+    int64_t all = plan->moves.first_micro_batch.nvme_read;
+    zr_plan_destroy(plan);
+    tiering.reuse = 1000 * 96 + 96 + 2048 * 4 + 2 * block; // the head, and a block's forward and backward
+    plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
+    int few = reusing(plan);
+    assert_true(few > 0 && few < 6 && plan->moves.first_micro_batch.nvme_read > all);
+    zr_plan_destroy(plan);
+    tiering.live = 1; // one unit is always whole, and no other beside it
+    plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
+    assert_int_equal(reusing(plan), 0);
+    zr_plan_destroy(plan);
+}
+
 static void nothing_in_a_buffer_overlaps(void **state)
 {
     fixture f;
@@ -210,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(portions_cover_every_element_once),
+        cmocka_unit_test(what_is_needed_soon_stays),
         cmocka_unit_test(nothing_in_a_buffer_overlaps),
         cmocka_unit_test(what_moves_is_what_the_papers_say),
         cmocka_unit_test(a_farther_tier_takes_less_of_the_nearer),
