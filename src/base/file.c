@@ -109,6 +109,19 @@ zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offse
     return ZERO_OK;
 }
 
+zero_status zr_file_reserve(int fd, int64_t bytes, const char *path, zero_error *error)
+{
+    int result;
+    do
+        result = fallocate(fd, 0, 0, bytes);
+    while (result && errno == EINTR);
+    if (result && errno == EOPNOTSUPP)
+        result = ftruncate(fd, bytes);
+    return result ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot reserve %lld bytes for \"%s\"", (long long)bytes,
+                                  path)
+                  : ZERO_OK;
+}
+
 zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error)
 {
     int fd;

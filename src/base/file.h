@@ -9,6 +9,8 @@
 zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *length, zero_error *error);
 zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, const char *path, zero_error *error);
 zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offset, const char *path, zero_error *error);
+// Takes the space of an open file at once, where the file system can: a full disk is found before anything is written.
+zero_status zr_file_reserve(int fd, int64_t bytes, const char *path, zero_error *error);
 
 // Maps a regular file read-only. Empty files: data NULL, length 0.
 typedef struct zr_mapped_file { const char *data; size_t length; } zr_mapped_file;

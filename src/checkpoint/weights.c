@@ -1,11 +1,12 @@
 // Saving and loading a model's weights, each rank its own ranges, with one answer for all ranks.
 //
-// Every phase ends in `agree`: the first rank that failed tells the others its status and message, so that all return alike
+// Every phase ends in zr_ranks_agree: the first rank that failed tells the others its status and message, so that all return alike
 // and nobody waits for a rank that has left. The file has its name only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
 #include "checkpoint/weights.h"
 #include "base/dtype.h"
 #include "base/file.h"
+#include "checkpoint/agree.h"
 #include "model/unit.h"
 
 #include <errno.h>
@@ -18,21 +19,6 @@
 #define CHUNK ((int64_t)1 << 22) // elements moved between two signs of life
 #define BLOCK ((int64_t)1 << 12) // elements converted at a time
 #define CHUNKS_UNSYNCED 4        // written before they are brought to the disk, so that the last fsync is short
-
-// `mine` is this rank's status, described in *error. Returns the same status and message on every rank.
-static zero_status agree(zero_comm *comm, zero_status mine, zero_error *error)
-{
-    int64_t failed = mine == ZERO_OK ? comm->size : comm->rank;
-    zero_error shared = *error;
-    ZERO_TRY(zr_comm_all_reduce_small(comm, &failed, 1, ZERO_I64, ZR_MIN, error));
-    if (failed == comm->size)
-        return ZERO_OK;
-    ZERO_TRY(zr_comm_broadcast(comm, &shared, sizeof shared, (int)failed, error));
-    *error = shared;
-    if (failed != comm->rank)
-        zr_error_prefix(error, "rank %d", (int)failed);
-    return shared.status;
-}
 
 typedef struct saving {
     zero_comm *comm;
@@ -74,24 +60,10 @@ static zero_status check_coverage(const saving *save, zero_error *error)
     return ZERO_OK;
 }
 
-// Takes the space at once: a full disk is found before anything is written.
-static zero_status reserve(int fd, int64_t bytes, const char *path, zero_error *error)
-{
-    int result;
-    do
-        result = fallocate(fd, 0, 0, bytes);
-    while (result && errno == EINTR);
-    if (result && errno == EOPNOTSUPP)
-        result = ftruncate(fd, bytes);
-    return result ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot reserve %lld bytes for \"%s\"", (long long)bytes,
-                                  path)
-                  : ZERO_OK;
-}
-
 static zero_status create_file(saving *save, zero_error *error)
 {
     ZERO_TRY(zr_durable_open(save->path, &save->file, error));
-    ZERO_TRY(reserve(save->file.fd, save->layout.total, save->path, error));
+    ZERO_TRY(zr_file_reserve(save->file.fd, save->layout.total, save->path, error));
     return zr_file_pwrite(save->file.fd, save->layout.header.data, save->layout.header.length, 0, save->path, error);
 }
 
@@ -100,7 +72,7 @@ static zero_status open_everywhere(saving *save, zero_error *error)
 {
     char temporary[PATH_MAX] = {0};
     zero_status status = save->comm->rank == 0 ? create_file(save, error) : ZERO_OK;
-    ZERO_TRY(agree(save->comm, status, error));
+    ZERO_TRY(zr_ranks_agree(save->comm, status, error));
     if (save->comm->rank == 0)
         strncpy(temporary, save->file.temporary, sizeof temporary - 1); // it was opened: it fits
     ZERO_TRY(zr_comm_broadcast(save->comm, temporary, sizeof temporary, 0, error));
@@ -110,7 +82,7 @@ static zero_status open_everywhere(saving *save, zero_error *error)
             status =
                 zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\", which rank 0 has created", temporary);
     }
-    return agree(save->comm, status, error);
+    return zr_ranks_agree(save->comm, status, error);
 }
 
 // Where a tensor begins in the file; ranges are of the view's own tensors.
@@ -180,15 +152,15 @@ zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefi
     saving save = {.comm = comm, .path = path, .view = view, .file = {.fd = -1}, .fd = -1};
     if (!error)
         error = &local;
-    zero_status status = agree(comm, prepare(&save, prefix, error), error);
+    zero_status status = zr_ranks_agree(comm, prepare(&save, prefix, error), error);
     if (status == ZERO_OK)
         status = check_coverage(&save, error);
     if (status == ZERO_OK)
         status = open_everywhere(&save, error);
     if (status == ZERO_OK)
-        status = agree(comm, write_ranges(&save, error), error);
+        status = zr_ranks_agree(comm, write_ranges(&save, error), error);
     if (status == ZERO_OK)
-        status = agree(comm, comm->rank == 0 ? zr_durable_commit(&save.file, error) : ZERO_OK, error);
+        status = zr_ranks_agree(comm, comm->rank == 0 ? zr_durable_commit(&save.file, error) : ZERO_OK, error);
     zr_durable_discard(&save.file); // after a commit there is nothing left of it
     if (save.fd >= 0)
         close(save.fd);
@@ -271,5 +243,5 @@ zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_wei
     zero_error local = {0};
     if (!error)
         error = &local;
-    return agree(comm, load_ranges(comm, directory, view, error), error);
+    return zr_ranks_agree(comm, load_ranges(comm, directory, view, error), error);
 }

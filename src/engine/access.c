@@ -13,6 +13,19 @@ const zr_config *zr_engine_config(const zero_engine *engine) { return engine->co
 void zr_engine_observe(zero_engine *engine, const zr_observer *observer) { engine->observer = *observer; }
 const char *zr_engine_io_description(const zero_engine *engine) { return engine->offload.io ? zr_io_description(engine->offload.io) : NULL; }
 double zr_engine_loss_scale(const zero_engine *engine) { return engine->scale.scale; }
+zr_progress zr_engine_progress(const zero_engine *engine)
+{
+    return (zr_progress){engine->step, engine->updates, engine->scale, engine->gradient_scale};
+}
+
+void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress)
+{
+    engine->step = progress->step;
+    engine->updates = progress->updates;
+    engine->scale = progress->scale;
+    engine->gradient_scale = progress->gradient_scale;
+}
+
 int64_t zero_accumulation(const zero_engine *engine) { return engine->plan->settings.accumulation; }
 int64_t zero_parameter_count(const zero_engine *engine) { return engine->plan->parameters; }
 

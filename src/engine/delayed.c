@@ -78,7 +78,7 @@ zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scal
     zr_delayed *delayed = engine->delayed;
     zr_moves_begin(engine);
     delayed->pass = zr_update_describe(engine, delayed->queue, lr, gradient_scale);
-    delayed->first = engine->updates == 0;
+    delayed->first = engine->updates == 0 && !engine->states_loaded;
     delayed->at = engine->plan->group_count;
     delayed->ended = false;
     delayed->group_begun = zr_clock_nanoseconds();
@@ -137,10 +137,10 @@ bool zr_delayed_is_ahead(const zero_engine *engine)
     return engine->delayed && engine->delayed->ahead;
 }
 
-void zr_delayed_published(zero_engine *engine)
+void zr_delayed_set_ahead(zero_engine *engine, bool ahead)
 {
     if (engine->delayed)
-        engine->delayed->ahead = false;
+        engine->delayed->ahead = ahead;
 }
 
 zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error)

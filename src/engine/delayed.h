@@ -37,9 +37,9 @@ bool zr_delayed_under_way(const zero_engine *engine);
 zero_status zr_delayed_await_piece(zero_engine *engine, int piece, zero_error *error);
 // The update has ended: the master is P(i). At once where none is under way. Not collective.
 zero_status zr_delayed_join(zero_engine *engine, zero_error *error);
-// Whether the master is ahead of the parameters; parameters that were made of it are told so.
+// Whether the master is an update ahead of the parameters; and who changes that.
 bool zr_delayed_is_ahead(const zero_engine *engine);
-void zr_delayed_published(zero_engine *engine);
+void zr_delayed_set_ahead(zero_engine *engine, bool ahead);
 
 // By the thread itself.
 zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error); // until it has ended

@@ -31,12 +31,28 @@ char *zr_portion_at(const zr_portion *portion, int64_t element); // of the piece
 // collective.
 typedef zero_status (*zr_weights_visit)(void *user, const zr_portion *portion, zero_error *error);
 zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error);
+// The same over an optimizer's state, of pieces that have one: ZR_VECTOR_STATE0 and ZR_VECTOR_STATE1; and over their parameters as units read
+// them, ZR_VECTOR_PARAMETERS. After writing: zr_engine_states_changed, zr_engine_parameters_behind.
+bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector);
+zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error);
 // The same over the accumulated gradient of the last step, which is not changed.
 zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error);
 // ZERO_ERR_USAGE from zero_forward until zero_step: what a step under way needs must not change. Not collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
-// Collective: brings replicas and readers to what the shards hold now.
+// Collective: brings replicas and readers to what the shards hold now; the second one where optimizer states were written too.
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
+zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
+// Collective: a delayed update has ended; *behind: the parameters that units read are without it still (zr_engine_visit_state of
+// ZR_VECTOR_PARAMETERS). And the way back: those were written, and are one update older than the weights.
+zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error);
+zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error);
+typedef struct zr_progress { // all that is not a vector of the model's size
+    int64_t step, updates;
+    zr_loss_scale scale;    // of the next step
+    double gradient_scale;  // of the last
+} zr_progress;
+zr_progress zr_engine_progress(const zero_engine *engine);
+void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress); // on every rank, between steps
 // The parts of a piece's elements [span) that lie in one tensor each: [first, first+count) of the piece.
 typedef void (*zr_part_visit)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
 void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_visit visit, void *user);

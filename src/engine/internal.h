@@ -71,6 +71,7 @@ struct zero_engine {
     zr_phase phase;
     int64_t step;         // updates and skipped updates so far
     int64_t updates;      // that changed the state: Adam's t, the schedule's n
+    bool states_loaded;   // optimizer states were written by somebody else than an update
     int64_t micro_batch;  // k, of this rank in this step
     uint64_t version;     // of the parameters
     int next_visit, unit_visit, stream_visit, visit_limit; // of this pass: the next, the unit's under way, the streamed piece's (-1: none), its end

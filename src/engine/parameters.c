@@ -50,10 +50,10 @@ bool zr_piece_has_master(const zero_engine *engine, int piece)
     return engine->plan->pieces[piece].state_first >= 0 && zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
 }
 
-// The own shard's master in memory: at stage 0 the range that is updated is the whole piece.
-static void *own_master(const zero_engine *engine, int piece)
+// The own shard's part of an optimizer's vector in memory: at stage 0 the range that is updated is the whole piece.
+static void *own_state(const zero_engine *engine, int piece, zr_vector vector)
 {
-    return zr_vector_at(engine, piece, ZR_VECTOR_MASTER, zr_own_shard(engine, piece).first - engine->stage->update_range(engine, piece).first);
+    return zr_vector_at(engine, piece, vector, zr_own_shard(engine, piece).first - engine->stage->update_range(engine, piece).first);
 }
 
 zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error)
@@ -64,17 +64,59 @@ zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
         return zr_tiles_visit(engine, piece, vector, changed, visit, user, error);
     const zr_portion whole = {zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype,
-                              master ? own_master(engine, piece) : zr_own_parameters(engine, piece)};
+                              master ? own_state(engine, piece, ZR_VECTOR_MASTER) : zr_own_parameters(engine, piece)};
     return visit(user, &whole, error);
 }
 
-// A rank that updates more than its own shard has the master of all of it.
-static zero_status share_master(zero_engine *engine, int piece, zero_error *error)
+bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector)
+{
+    return engine->plan->pieces[piece].state_first >= 0 && zr_plan_has_vector(engine->plan, vector);
+}
+
+zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error)
+{
+    ZERO_TRY(zr_delayed_join(engine, error));
+    if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
+        return zr_tiles_visit(engine, piece, vector, changed, visit, user, error);
+    bool parameters = vector == ZR_VECTOR_PARAMETERS;
+    const zr_portion whole = {zr_own_shard(engine, piece), parameters ? engine->plan->pieces[piece].dtype : ZERO_F32,
+                              parameters ? zr_own_parameters(engine, piece) : own_state(engine, piece, vector)};
+    return visit(user, &whole, error);
+}
+
+zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error)
+{
+    ZERO_TRY(zr_delayed_join(engine, error));
+    *behind = zr_delayed_is_ahead(engine);
+    return ZERO_OK;
+}
+
+zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
+{
+    zr_delayed_set_ahead(engine, true);
+    ZERO_TRY(engine->stage->weights_changed(engine, error));
+    zr_comm_hash_reset(engine->comm);
+    return zr_comm_barrier(engine->comm, error);
+}
+
+// A rank that updates more than its own shard has the whole of a vector.
+static zero_status share_state(zero_engine *engine, int piece, zr_vector vector, zero_error *error)
 {
     int64_t shard = engine->plan->pieces[piece].shard;
     for (int r = 0; r < engine->comm->size && engine->stage->update_range(engine, piece).count > shard; r++)
-        ZERO_TRY(zr_comm_broadcast(engine->comm, zr_vector_at(engine, piece, ZR_VECTOR_MASTER, r * shard), shard * (int64_t)sizeof(float), r, error));
+        ZERO_TRY(zr_comm_broadcast(engine->comm, zr_vector_at(engine, piece, vector, r * shard), shard * (int64_t)sizeof(float), r, error));
     return ZERO_OK;
+}
+
+zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
+{
+    static const zr_vector moments[] = {ZR_VECTOR_STATE0, ZR_VECTOR_STATE1};
+    for (int p = 0; p < engine->plan->piece_count; p++)
+        for (int i = 0; i < ZR_COUNT(moments); i++)
+            if (zr_engine_has_state(engine, p, moments[i]))
+                ZERO_TRY(share_state(engine, p, moments[i], error));
+    engine->states_loaded = true;
+    return zr_engine_parameters_changed(engine, error);
 }
 
 typedef struct rounding {
@@ -111,10 +153,10 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
         rounding rounding = {engine, p};
         if (!zr_piece_has_master(engine, p))
             continue;
-        ZERO_TRY(share_master(engine, p, error));
+        ZERO_TRY(share_state(engine, p, ZR_VECTOR_MASTER, error));
         ZERO_TRY(zr_engine_visit_weights(engine, p, false, round_into_parameters, &rounding, error));
     }
-    zr_delayed_published(engine);
+    zr_delayed_set_ahead(engine, false);
     ZERO_TRY(engine->stage->weights_changed(engine, error));
     zr_comm_hash_reset(engine->comm);
     return zr_comm_barrier(engine->comm, error);

@@ -110,7 +110,7 @@ zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_
     zr_pass_plan passes[2];
     zr_update_pass pass = zr_update_describe(engine, engine->queue, lr, gradient_scale);
     int count = zr_plan_passes(engine->plan, passes);
-    bool first = engine->updates == 0;
+    bool first = engine->updates == 0 && !engine->states_loaded;
     ZERO_TRY(before_update(engine, error));
     assign_means(engine);
     if (engine->plan->settings.per_tensor_norms)
@@ -136,7 +136,7 @@ zero_status zr_update_publish(zero_engine *engine, bool finite, zero_error *erro
         zr_plan_passes(engine->plan, passes);
         ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error));
         zr_moves_expect_update(engine, 1, false);
-        zr_delayed_published(engine);
+        zr_delayed_set_ahead(engine, false);
     }
     return engine->stage->publish(engine, error);
 }

@@ -43,8 +43,14 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
 {
     const harness_case *c = job->c;
     int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ];
-    for (int s = 0; s < HARNESS_STEPS; s++) {
+    int64_t begin = 0, none;
+    if (c->load)
+        ZERO_TRY(zero_load_checkpoint(engine, c->load, error));
+    zero_position(engine, &begin, &none);
+    for (int s = (int)begin; s < HARNESS_STEPS; s++) {
         zero_step_info info = {0};
+        if (c->save && c->save_at == s)
+            ZERO_TRY(zero_save_checkpoint(engine, c->save, error));
         if (c->at_step)
             c->at_step(job->comm, s);
         for (int k = 0; k < c->accumulation; k++) {

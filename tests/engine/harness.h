@@ -23,6 +23,8 @@ typedef struct harness_case {
     const char *tiers;     // more of zero_optimization: "\"offload_param\": {...}, ..."; NULL: nothing is offloaded
     const struct zr_io_faults *faults; // what I/O meets; NULL: buffers overwritten before they are read into
     bool overlap;          // exchange on a thread of its own
+    const char *load, *save; // checkpoint directories: before the first step; before step save_at. NULL: none
+    int save_at;
     void (*at_step)(zero_comm *comm, int step); // on every rank before step 0, 1, ..., and after the last; NULL: nothing
 } harness_case;
 

@@ -1,0 +1,147 @@
+// zero_save_checkpoint and zero_load_checkpoint: which vectors an engine keeps, and what else makes it go on as if nothing had happened.
+#include "api/checkpoint.h"
+
+#include "api/agree.h"
+#include "api/model_view.h"
+#include "checkpoint/states.h"
+#include "model/unit.h"
+
+#include <string.h>
+
+enum { MOST_VECTORS = 4 };
+
+typedef struct vectors { // of an engine
+    zr_model_view views[MOST_VECTORS];
+    zr_state_vector of[MOST_VECTORS];
+    int count;
+} vectors;
+
+static zero_status add(vectors *v, zero_engine *engine, zr_vector vector, const char *name, zero_dtype dtype, zero_error *error)
+{
+    ZERO_TRY(zr_model_view_create(engine, vector, &v->views[v->count], error));
+    v->of[v->count] = (zr_state_vector){.name = name, .dtype = dtype, .view = v->views[v->count].view};
+    v->count++;
+    return ZERO_OK;
+}
+
+// behind: units read parameters that are one update older than the weights.
+static zero_status list(zero_engine *engine, bool behind, vectors *v, zero_error *error)
+{
+    const zr_settings *settings = &zr_engine_plan(engine)->settings;
+    const zr_optimizer_traits *traits = zr_optimizer_traits_of(zr_engine_config(engine)->optimizer.kind);
+    ZERO_TRY(add(v, engine, ZR_VECTOR_MASTER, "weights", ZERO_F32, error));
+    for (int i = 0; i < settings->state_vectors; i++)
+        ZERO_TRY(add(v, engine, ZR_VECTOR_STATE0 + i, traits->states[i], ZERO_F32, error));
+    return behind ? add(v, engine, ZR_VECTOR_PARAMETERS, "parameters", settings->precision.parameters, error) : ZERO_OK;
+}
+
+static void release(vectors *v)
+{
+    for (int i = 0; i < v->count; i++)
+        zr_model_view_free(&v->views[i]);
+}
+
+static json_t *describe_state(const zero_engine *engine)
+{
+    const zr_progress now = zr_engine_progress(engine);
+    const zr_config *config = zr_engine_config(engine);
+    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:s, s:s}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
+                     now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow", (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis,
+                     "gradient_scale", now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch, "optimizer",
+                     zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name);
+}
+
+static zero_status read_state(const zero_engine *engine, const char *directory, json_t *state, zr_progress *out, zero_error *error)
+{
+    const zr_config *config = zr_engine_config(engine);
+    const char *optimizer, *wanted = zr_optimizer_traits_of(config->optimizer.kind)->name;
+    json_int_t step, updates, iteration, last_overflow, batch;
+    json_error_t why;
+    if (json_unpack_ex(state, &why, 0, "{s:I, s:I, s:{s:F, s:I, s:I, s:i}, s:F, s:I, s:s}", "step", &step, "updates", &updates, "loss_scale", "scale", &out->scale.scale, "iteration",
+                       &iteration, "last_overflow", &last_overflow, "hysteresis", &out->scale.hysteresis, "gradient_scale", &out->gradient_scale, "train_batch_size", &batch, "optimizer",
+                       &optimizer))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s/" ZR_MANIFEST "\": state: %s", directory, why.text);
+    if (strcmp(optimizer, wanted))
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is one of %s, this training uses %s", directory, optimizer, wanted);
+    if (batch != config->train_batch)
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with a train_batch_size of %lld, this training has %lld: it would read other samples from here on", directory,
+                       (long long)batch, (long long)config->train_batch);
+    out->step = step;
+    out->updates = updates;
+    out->scale.iteration = iteration;
+    out->scale.last_overflow = last_overflow;
+    return ZERO_OK;
+}
+
+zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more, zero_error *error)
+{
+    vectors v = {0};
+    json_t *state = describe_state(engine);
+    bool behind = false;
+    zero_status status = state && (!more || !json_object_update(state, more)) ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", directory);
+    json_decref(more);
+    if (status == ZERO_OK)
+        status = zr_engine_settle(engine, &behind, error);
+    if (status == ZERO_OK)
+        status = list(engine, behind, &v, error);
+    status = zr_agree(zr_engine_comm(engine), status, error);
+    if (status == ZERO_OK)
+        status = zr_states_save(zr_engine_comm(engine), directory, v.of, v.count, state, error);
+    json_decref(state);
+    release(&v);
+    return status;
+}
+
+// The parameters that units read are made of the weights, unless they are one update older.
+static zero_status fill(zero_engine *engine, const char *directory, const zr_manifest *manifest, zero_error *error)
+{
+    bool behind = zr_engine_plan(engine)->settings.delayed && zr_manifest_find(manifest, "parameters.safetensors");
+    vectors v = {0};
+    zero_comm *comm = zr_engine_comm(engine);
+    zero_status status = zr_agree(comm, list(engine, behind, &v, error), error);
+    if (status == ZERO_OK)
+        status = zr_comm_barrier(comm, error); // nobody reads the old ones any more
+    if (status == ZERO_OK)
+        status = zr_states_load(comm, directory, manifest, v.of, v.count - behind, error);
+    if (status == ZERO_OK)
+        status = zr_engine_states_changed(engine, error);
+    if (status == ZERO_OK && behind)
+        status = zr_states_load(comm, directory, manifest, &v.of[v.count - 1], 1, error);
+    if (status == ZERO_OK && behind)
+        status = zr_engine_parameters_behind(engine, error);
+    release(&v);
+    return status;
+}
+
+static zero_status load(zero_engine *engine, const char *directory, zr_manifest *manifest, zero_error *error)
+{
+    zr_progress progress = {0};
+    zero_status status = zr_manifest_read(directory, manifest, error);
+    if (status == ZERO_OK)
+        status = read_state(engine, directory, manifest->state, &progress, error);
+    ZERO_TRY(zr_agree(zr_engine_comm(engine), status, error));
+    ZERO_TRY(fill(engine, directory, manifest, error));
+    zr_engine_go_on_from(engine, &progress);
+    return ZERO_OK;
+}
+
+zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_t **state, zero_error *error)
+{
+    zr_manifest manifest = {0};
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_load_checkpoint", error));
+    zero_status status = load(engine, directory, &manifest, error);
+    if (status == ZERO_OK && state)
+        *state = json_incref(manifest.state);
+    zr_manifest_free(&manifest);
+    return status;
+}
+
+zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zero_error *error)
+{
+    return zr_checkpoint_save(engine, directory, NULL, error);
+}
+
+zero_status zero_load_checkpoint(zero_engine *engine, const char *directory, zero_error *error)
+{
+    return zr_checkpoint_load(engine, directory, NULL, error);
+}

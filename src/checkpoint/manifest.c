@@ -1,0 +1,336 @@
+#include "checkpoint/manifest.h"
+
+#include "base/crc32c.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/random.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FORMAT "libzero checkpoint 1"
+#define HASH ",\"hash\":\""
+#define MOST_BYTES ((size_t)1 << 30) // of a manifest
+
+enum { HASH_DIGITS = 16, MOST_FILES = 64 };
+
+static void write_tensor(const zr_manifest_tensor *tensor, zr_buffer *out)
+{
+    zr_buffer_printf(out, "{\"name\":");
+    zr_json_append_string(out, tensor->name, strlen(tensor->name));
+    zr_buffer_printf(out, ",\"shape\":[");
+    for (int d = 0; d < tensor->dims; d++)
+        zr_buffer_printf(out, "%s%lld", d ? "," : "", (long long)tensor->shape[d]);
+    zr_buffer_printf(out, "],\"begin\":%lld,\"extents\":[", (long long)tensor->begin);
+    for (int e = 0; e < tensor->extent_count; e++)
+        zr_buffer_printf(out, "%s[%lld,%lld,%u]", e ? "," : "", (long long)tensor->extents[e].first, (long long)tensor->extents[e].count, (unsigned)tensor->extents[e].checksum);
+    zr_buffer_printf(out, "]}");
+}
+
+static void write_file(const zr_manifest_file *file, zr_buffer *out)
+{
+    zr_buffer_printf(out, "{\"name\":");
+    zr_json_append_string(out, file->name, strlen(file->name));
+    zr_buffer_printf(out, ",\"dtype\":\"%s\",\"bytes\":%lld,\"header\":[%lld,%u],\"tensors\":[", zr_dtype_name(file->dtype), (long long)file->bytes, (long long)file->header_bytes,
+                     (unsigned)file->header_checksum);
+    for (int t = 0; t < file->tensor_count; t++) {
+        zr_buffer_printf(out, t ? ",\n" : "\n");
+        write_tensor(&file->tensors[t], out);
+    }
+    zr_buffer_printf(out, "]}");
+}
+
+void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out)
+{
+    char *state = json_dumps(manifest->state, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    zr_buffer_printf(out, "{\"format\":\"" FORMAT "\",\n\"state\":%s,\n\"files\":[", state ? state : "");
+    for (int f = 0; f < manifest->file_count; f++) {
+        zr_buffer_printf(out, f ? ",\n" : "\n");
+        write_file(&manifest->files[f], out);
+    }
+    zr_buffer_printf(out, "]");
+    out->failed = out->failed || !state;
+    free(state);
+    if (!out->failed)
+        zr_buffer_printf(out, HASH "%016llx\"}\n", (unsigned long long)zr_hash_bytes(out->data, out->length, 0));
+}
+
+typedef struct reader { const char *path; zero_error *error; } reader;
+
+static zero_status refuse(const reader *r, const char *what, const char *wanted)
+{
+    return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\": %s: expected %s", r->path, what, wanted);
+}
+
+static zero_status read_number(const reader *r, const json_t *value, const char *what, int64_t most, int64_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > most)
+        return refuse(r, what, "a whole number in range");
+    *out = json_integer_value(value);
+    return ZERO_OK;
+}
+
+// The only members that an object has.
+static zero_status check_members(const reader *r, const json_t *object, const char *what, const char *const *names, size_t count)
+{
+    if (!json_is_object(object) || json_object_size(object) != count)
+        return refuse(r, what, "an object of the members that the format has");
+    for (size_t i = 0; i < count; i++)
+        if (!json_object_get(object, names[i]))
+            return refuse(r, what, names[i]);
+    return ZERO_OK;
+}
+
+static zero_status read_name(const reader *r, const json_t *value, const char *what, char **out)
+{
+    if (!json_is_string(value) || !json_string_length(value) || strlen(json_string_value(value)) != json_string_length(value))
+        return refuse(r, what, "a name");
+    *out = zr_strdup(json_string_value(value), r->error);
+    return *out ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+static int64_t elements_of(const zr_manifest_tensor *tensor)
+{
+    int64_t elements = 1;
+    for (int d = 0; d < tensor->dims; d++)
+        if (__builtin_mul_overflow(elements, tensor->shape[d], &elements))
+            return -1;
+    return elements;
+}
+
+static zero_status read_extents(const reader *r, const json_t *list, zero_dtype dtype, zr_manifest_tensor *out)
+{
+    int64_t at = 0, elements = elements_of(out), most = ZR_EXTENT_BYTES / (int64_t)zero_dtype_bytes(dtype);
+    if (!json_is_array(list) || elements < 0)
+        return refuse(r, out->name, "a list of extents");
+    out->extent_count = (int)json_array_size(list);
+    out->extents = zr_alloc((size_t)(out->extent_count + 1) * sizeof *out->extents, r->error);
+    if (!out->extents)
+        return ZERO_ERR_MEMORY;
+    for (int e = 0; e < out->extent_count; e++) {
+        const json_t *triple = json_array_get(list, (size_t)e);
+        zr_extent *extent = &out->extents[e];
+        int64_t checksum = 0;
+        if (json_array_size(triple) != 3)
+            return refuse(r, out->name, "extents of three numbers");
+        ZERO_TRY(read_number(r, json_array_get(triple, 0), out->name, INT64_MAX, &extent->first));
+        ZERO_TRY(read_number(r, json_array_get(triple, 1), out->name, most, &extent->count));
+        ZERO_TRY(read_number(r, json_array_get(triple, 2), out->name, UINT32_MAX, &checksum));
+        extent->checksum = (uint32_t)checksum;
+        if (extent->first != at || extent->count < 1 || extent->count > elements - at)
+            return refuse(r, out->name, "extents that follow each other");
+        at += extent->count;
+    }
+    return at == elements ? ZERO_OK : refuse(r, out->name, "extents up to the last element");
+}
+
+static zero_status read_tensor(const reader *r, const json_t *object, const zr_manifest_file *file, zr_manifest_tensor *out)
+{
+    static const char *const names[] = {"name", "shape", "begin", "extents"};
+    const json_t *shape = json_object_get(object, "shape");
+    ZERO_TRY(check_members(r, object, file->name, names, ZR_COUNT(names)));
+    ZERO_TRY(read_name(r, json_object_get(object, "name"), file->name, &out->name));
+    if (!json_is_array(shape) || json_array_size(shape) > ZERO_MAX_DIMS)
+        return refuse(r, out->name, "a shape");
+    out->dims = (int)json_array_size(shape);
+    for (int d = 0; d < out->dims; d++)
+        ZERO_TRY(read_number(r, json_array_get(shape, (size_t)d), out->name, INT64_MAX, &out->shape[d]));
+    ZERO_TRY(read_number(r, json_object_get(object, "begin"), out->name, file->bytes, &out->begin));
+    ZERO_TRY(read_extents(r, json_object_get(object, "extents"), file->dtype, out));
+    if (elements_of(out) > (file->bytes - out->begin) / (int64_t)zero_dtype_bytes(file->dtype))
+        return refuse(r, out->name, "a tensor inside of its file");
+    return ZERO_OK;
+}
+
+static bool is_plain(const char *name)
+{
+    return name[0] != '.' && !strchr(name, '/');
+}
+
+static zero_status read_dtype(const reader *r, const char *name, const char *text, zero_dtype *out)
+{
+    static const zero_dtype stored[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
+    for (int i = 0; i < ZR_COUNT(stored); i++)
+        if (text && !strcmp(text, zr_dtype_name(stored[i]))) {
+            *out = stored[i];
+            return ZERO_OK;
+        }
+    return refuse(r, name, "a dtype of f32, bf16 or f16");
+}
+
+static zero_status read_file(const reader *r, const json_t *object, zr_manifest_file *out)
+{
+    static const char *const names[] = {"name", "dtype", "bytes", "header", "tensors"};
+    const json_t *tensors = json_object_get(object, "tensors"), *header = json_object_get(object, "header");
+    int64_t checksum = 0;
+    ZERO_TRY(check_members(r, object, "a file", names, ZR_COUNT(names)));
+    ZERO_TRY(read_name(r, json_object_get(object, "name"), "a file", &out->name));
+    if (!is_plain(out->name) || !json_is_array(tensors))
+        return refuse(r, out->name, "a file of this directory, with tensors");
+    ZERO_TRY(read_dtype(r, out->name, json_string_value(json_object_get(object, "dtype")), &out->dtype));
+    ZERO_TRY(read_number(r, json_object_get(object, "bytes"), out->name, INT64_MAX, &out->bytes));
+    ZERO_TRY(read_number(r, json_array_get(header, 0), out->name, out->bytes, &out->header_bytes));
+    ZERO_TRY(read_number(r, json_array_get(header, 1), out->name, UINT32_MAX, &checksum));
+    out->header_checksum = (uint32_t)checksum;
+    out->tensors = zr_alloc((json_array_size(tensors) + 1) * sizeof *out->tensors, r->error);
+    if (!out->tensors)
+        return ZERO_ERR_MEMORY;
+    for (size_t t = 0; t < json_array_size(tensors); t++) {
+        out->tensor_count++;
+        ZERO_TRY(read_tensor(r, json_array_get(tensors, t), out, &out->tensors[t]));
+    }
+    return ZERO_OK;
+}
+
+static zero_status read_root(const reader *r, const json_t *root, zr_manifest *out)
+{
+    static const char *const names[] = {"format", "state", "files", "hash"};
+    const json_t *files = json_object_get(root, "files"), *format = json_object_get(root, "format");
+    ZERO_TRY(check_members(r, root, "the manifest", names, ZR_COUNT(names)));
+    if (!json_is_string(format) || strcmp(json_string_value(format), FORMAT))
+        return refuse(r, "format", "\"" FORMAT "\"");
+    if (!json_is_object(json_object_get(root, "state")) || !json_is_array(files) || json_array_size(files) > MOST_FILES)
+        return refuse(r, "state and files", "an object, and a list of files");
+    out->state = json_incref(json_object_get(root, "state"));
+    out->files = zr_alloc((json_array_size(files) + 1) * sizeof *out->files, r->error);
+    if (!out->files)
+        return ZERO_ERR_MEMORY;
+    for (size_t f = 0; f < json_array_size(files); f++) {
+        out->file_count++;
+        ZERO_TRY(read_file(r, json_array_get(files, f), &out->files[f]));
+    }
+    return ZERO_OK;
+}
+
+// The text ends in its hash, and nothing comes after it.
+static zero_status check_hash(const reader *r, const char *text, size_t length)
+{
+    const size_t tail = strlen(HASH) + HASH_DIGITS + strlen("\"}\n");
+    char wanted[64];
+    if (length <= tail)
+        return refuse(r, "its end", "the hash of all before it");
+    snprintf(wanted, sizeof wanted, HASH "%016llx\"}\n", (unsigned long long)zr_hash_bytes(text, length - tail, 0));
+    return !memcmp(text + length - tail, wanted, tail) ? ZERO_OK : refuse(r, "its end", "the hash of all before it: the file is damaged, or was cut short");
+}
+
+static zero_status parse(const reader *r, const char *text, size_t length, zr_manifest *out)
+{
+    json_t *root;
+    ZERO_TRY(check_hash(r, text, length));
+    ZERO_TRY(zr_json_parse(text, length, r->path, &root, r->error));
+    zero_status status = read_root(r, root, out);
+    json_decref(root);
+    return status;
+}
+
+zero_status zr_manifest_read(const char *directory, zr_manifest *out, zero_error *error)
+{
+    char *path = zr_sprintf(error, "%s/" ZR_MANIFEST, directory), *text = NULL;
+    size_t length;
+    *out = (zr_manifest){0};
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_file_read(path, MOST_BYTES, &text, &length, error);
+    if (status == ZERO_OK)
+        status = parse(&(reader){path, error}, text, length, out);
+    if (status != ZERO_OK)
+        zr_manifest_free(out);
+    zr_free(text);
+    zr_free(path);
+    return status;
+}
+
+void zr_manifest_free(zr_manifest *manifest)
+{
+    for (int f = 0; f < manifest->file_count; f++) {
+        zr_manifest_file *file = &manifest->files[f];
+        for (int t = 0; t < file->tensor_count; t++) {
+            zr_free(file->tensors[t].name);
+            zr_free(file->tensors[t].extents);
+        }
+        zr_free(file->tensors);
+        zr_free(file->name);
+    }
+    zr_free(manifest->files);
+    json_decref(manifest->state);
+    *manifest = (zr_manifest){0};
+}
+
+const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name)
+{
+    for (int f = 0; f < manifest->file_count; f++)
+        if (!strcmp(manifest->files[f].name, name))
+            return &manifest->files[f];
+    return NULL;
+}
+
+typedef struct verifying {
+    const char *path;
+    int fd;
+    char *buffer; // ZR_EXTENT_BYTES
+    void (*progress)(void *user, int64_t bytes);
+    void *user;
+    zero_error *error;
+} verifying;
+
+static zero_status verify_bytes(const verifying *v, int64_t begin, int64_t bytes, uint32_t wanted, const char *what)
+{
+    uint32_t found = 0;
+    for (int64_t done = 0, n; done < bytes; done += n) {
+        n = ZR_MIN(bytes - done, ZR_EXTENT_BYTES);
+        ZERO_TRY(zr_file_pread(v->fd, v->buffer, (size_t)n, begin + done, v->path, v->error));
+        found = zr_crc32c(found, v->buffer, (size_t)n);
+        if (v->progress)
+            v->progress(v->user, n);
+    }
+    if (found == wanted)
+        return ZERO_OK;
+    return zr_fail(v->error, ZERO_ERR_DATA, "\"%s\" is damaged: %s, %lld bytes at %lld, has the checksum %08x, written was %08x", v->path, what, (long long)bytes,
+                   (long long)begin, (unsigned)found, (unsigned)wanted);
+}
+
+static zero_status verify_open(const verifying *v, const zr_manifest_file *file)
+{
+    struct stat info;
+    int64_t size = (int64_t)zero_dtype_bytes(file->dtype);
+    if (fstat(v->fd, &info))
+        return zr_fail_errno(v->error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", v->path);
+    if (info.st_size != file->bytes)
+        return zr_fail(v->error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, the manifest says %lld", v->path, (long long)info.st_size, (long long)file->bytes);
+    ZERO_TRY(verify_bytes(v, 0, file->header_bytes, file->header_checksum, "the header"));
+    for (int t = 0; t < file->tensor_count; t++) {
+        const zr_manifest_tensor *tensor = &file->tensors[t];
+        for (int e = 0; e < tensor->extent_count; e++)
+            ZERO_TRY(verify_bytes(v, tensor->begin + tensor->extents[e].first * size, tensor->extents[e].count * size, tensor->extents[e].checksum, tensor->name));
+    }
+    return ZERO_OK;
+}
+
+static zero_status verify_file(verifying *v, const char *directory, const zr_manifest_file *file)
+{
+    char *path = zr_sprintf(v->error, "%s/%s", directory, file->name);
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    v->path = path;
+    v->fd = open(path, O_RDONLY | O_CLOEXEC);
+    zero_status status = v->fd < 0 ? zr_fail_errno(v->error, ZERO_ERR_IO, errno, "cannot open \"%s\"", path) : verify_open(v, file);
+    if (v->fd >= 0)
+        close(v->fd);
+    zr_free(path);
+    return status;
+}
+
+zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error)
+{
+    verifying v = {.buffer = zr_alloc((size_t)ZR_EXTENT_BYTES, error), .progress = progress, .user = user, .error = error};
+    zero_status status = v.buffer ? ZERO_OK : ZERO_ERR_MEMORY;
+    for (int f = 0; f < manifest->file_count && status == ZERO_OK; f++)
+        status = verify_file(&v, directory, &manifest->files[f]);
+    zr_free(v.buffer);
+    return status;
+}

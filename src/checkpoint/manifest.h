@@ -1,0 +1,56 @@
+// A checkpoint's manifest: what the directory holds, byte for byte, so that whoever reads it knows that it is whole.
+//
+//   DIR/manifest.json    {"format":"libzero checkpoint 1","state":{...},"files":[...],"hash":"0123456789abcdef"}
+//   DIR/NAME.safetensors one for each vector of the training's state; tensors whole, by the model's names
+//
+// An extent is a run of elements of one tensor that one rank wrote, at most 1 MiB; the extents of a tensor follow each other from
+// its first element to its last. Readers read whole extents, and compare CRC32Cs. The hash (xxh64) is over all bytes before it.
+#ifndef ZR_CHECKPOINT_MANIFEST_H
+#define ZR_CHECKPOINT_MANIFEST_H
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include <zero/model.h>
+
+#define ZR_EXTENT_BYTES ((int64_t)1 << 20)
+#define ZR_MANIFEST "manifest.json"
+
+typedef struct zr_extent { int64_t first, count; uint32_t checksum; } zr_extent; // elements
+
+typedef struct zr_manifest_tensor {
+    char *name;
+    int dims;
+    int64_t shape[ZERO_MAX_DIMS];
+    int64_t begin;      // byte of the file
+    int extent_count;
+    zr_extent *extents; // (extent_count) in order
+} zr_manifest_tensor;
+
+typedef struct zr_manifest_file {
+    char *name;                  // "weights.safetensors"
+    zero_dtype dtype;            // of all its tensors
+    int64_t bytes;               // of the whole file
+    int64_t header_bytes;
+    uint32_t header_checksum;
+    int tensor_count;
+    zr_manifest_tensor *tensors; // (tensor_count)
+} zr_manifest_file;
+
+typedef struct zr_manifest {
+    json_t *state;               // what else belongs to the checkpoint: step, configuration, scaler, ...; an object
+    int file_count;
+    zr_manifest_file *files;     // (file_count)
+} zr_manifest;
+
+// Check out->failed.
+void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out);
+// Reads DIR/manifest.json and checks all that can be checked without the files. ZERO_ERR_DATA naming file and field; ZERO_ERR_IO.
+zero_status zr_manifest_read(const char *directory, zr_manifest *out, zero_error *error);
+void zr_manifest_free(zr_manifest *manifest); // zeroed ones are fine
+const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name); // NULL where absent
+
+// Every byte of the checkpoint: the manifest, each file's header, size and extents. ZERO_ERR_DATA names file and tensor.
+// progress, if there is one, is called after each extent with the bytes that were read.
+zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error);
+
+#endif

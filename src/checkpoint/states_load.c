@@ -1,0 +1,198 @@
+// Whole extents of this rank's ranges, whoever wrote them.
+#include "checkpoint/states_internal.h"
+
+#include "base/crc32c.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "checkpoint/agree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+char *zr_states_path(const char *directory, const char *vector, zero_error *error)
+{
+    return zr_sprintf(error, "%s/%s.safetensors", directory, vector);
+}
+
+int zr_view_find(const zr_weight_view *view, const zero_tensor_desc *tensor, int last)
+{
+    int i = last;
+    if (i < view->tensor_count && view->tensors[i] == tensor)
+        return i;
+    for (i = 0; i < view->tensor_count && view->tensors[i] != tensor;)
+        i++;
+    assert(i < view->tensor_count);
+    return i;
+}
+
+typedef struct loading {
+    zero_comm *comm;
+    const char *directory;
+    const zr_state_vector *vector;
+    const zr_manifest_file *file;
+    const zr_manifest_tensor **tensors; // (view->tensor_count) of the file, by the view's order
+    char *path;
+    int fd, last;
+    const zr_extent *held;              // that lies in the block
+    char *block;                        // ZR_EXTENT_BYTES, and as much where types differ
+} loading;
+
+static void format_shape(const int64_t *shape, int dims, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, dims ? "" : "scalar");
+    for (int d = 0; d < dims && used < size; d++)
+        used += (size_t)snprintf(out + used, size - used, d ? " x %lld" : "%lld", (long long)shape[d]);
+}
+
+static zero_status match_tensor(const loading *l, const zero_tensor_desc *wanted, const zr_manifest_tensor **out, zero_error *error)
+{
+    char found[192], expected[192];
+    *out = NULL;
+    for (int t = 0; t < l->file->tensor_count && !*out; t++)
+        if (!strcmp(l->file->tensors[t].name, wanted->name))
+            *out = &l->file->tensors[t];
+    format_shape(wanted->shape, wanted->dims, expected, sizeof expected);
+    if (!*out)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no tensor \"%s\" (%s), which the model needs", l->path, wanted->name, expected);
+    if ((*out)->dims == wanted->dims && !memcmp((*out)->shape, wanted->shape, (size_t)wanted->dims * sizeof *wanted->shape))
+        return ZERO_OK;
+    format_shape((*out)->shape, (*out)->dims, found, sizeof found);
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is %s, where the model has %s", l->path, wanted->name, found, expected);
+}
+
+static zero_status match_tensors(const loading *l, zero_error *error)
+{
+    const zr_weight_view *view = &l->vector->view;
+    for (int t = 0; t < view->tensor_count; t++)
+        ZERO_TRY(match_tensor(l, view->tensors[t], &l->tensors[t], error));
+    if (l->file->tensor_count != view->tensor_count)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %d tensors, the model %d", l->path, l->file->tensor_count, view->tensor_count);
+    return ZERO_OK;
+}
+
+static zero_status damaged(const loading *l, const char *what, uint32_t found, uint32_t wanted, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is damaged: the checksum of %s is %08x, written was %08x", l->path, what, (unsigned)found, (unsigned)wanted);
+}
+
+// Length and header, which no rank's ranges are part of: once, by rank 0.
+static zero_status check_header(const loading *l, zero_error *error)
+{
+    struct stat info;
+    uint32_t found = 0;
+    if (fstat(l->fd, &info))
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", l->path);
+    if (info.st_size != l->file->bytes)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, its manifest says %lld", l->path, (long long)info.st_size, (long long)l->file->bytes);
+    for (int64_t done = 0, n; done < l->file->header_bytes && l->comm->rank == 0; done += n) {
+        n = ZR_MIN(l->file->header_bytes - done, ZR_EXTENT_BYTES);
+        ZERO_TRY(zr_file_pread(l->fd, l->block, (size_t)n, done, l->path, error));
+        found = zr_crc32c(found, l->block, (size_t)n);
+    }
+    if (l->comm->rank == 0 && found != l->file->header_checksum)
+        return damaged(l, "the header", found, l->file->header_checksum, error);
+    return ZERO_OK;
+}
+
+// The extent that an element lies in.
+static const zr_extent *find_extent(const zr_manifest_tensor *tensor, int64_t element)
+{
+    int low = 0, high = tensor->extent_count - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (tensor->extents[middle].first <= element)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &tensor->extents[low];
+}
+
+static zero_status hold(loading *l, const zr_manifest_tensor *tensor, const zr_extent *extent, zero_error *error)
+{
+    int64_t size = (int64_t)zero_dtype_bytes(l->file->dtype);
+    if (l->held == extent)
+        return ZERO_OK;
+    l->held = NULL;
+    ZERO_TRY(zr_file_pread(l->fd, l->block, (size_t)(extent->count * size), tensor->begin + extent->first * size, l->path, error));
+    uint32_t found = zr_crc32c(0, l->block, (size_t)(extent->count * size));
+    if (found != extent->checksum) {
+        char what[192];
+        snprintf(what, sizeof what, "%lld elements of tensor \"%s\" from %lld on", (long long)extent->count, tensor->name, (long long)extent->first);
+        return damaged(l, what, found, extent->checksum, error);
+    }
+    l->held = extent;
+    return ZERO_OK;
+}
+
+// count elements of the held extent, from `from` on, into the range.
+static void take(const loading *l, const zr_weight_range *range, int64_t done, int64_t from, int64_t count)
+{
+    const char *stored = l->block + from * (int64_t)zero_dtype_bytes(l->file->dtype);
+    char *to = (char *)range->data + done * (int64_t)zero_dtype_bytes(range->dtype);
+    float *wide = (float *)(void *)(l->block + ZR_EXTENT_BYTES);
+    if (range->dtype == l->file->dtype) {
+        memcpy(to, stored, (size_t)count * zero_dtype_bytes(range->dtype));
+        return;
+    }
+    zr_widen(l->file->dtype, stored, count, wide);
+    zr_narrow(range->dtype, wide, count, to);
+}
+
+static zero_status read_range(void *user, const zr_weight_range *range, zero_error *error)
+{
+    loading *l = user;
+    l->last = zr_view_find(&l->vector->view, range->tensor, l->last);
+    const zr_manifest_tensor *tensor = l->tensors[l->last];
+    for (int64_t done = 0, n; done < range->count; done += n) {
+        const zr_extent *extent = find_extent(tensor, range->first + done);
+        int64_t from = range->first + done - extent->first;
+        n = ZR_MIN(range->count - done, extent->count - from);
+        ZERO_TRY(hold(l, tensor, extent, error));
+        take(l, range, done, from, n);
+        zr_comm_progress(l->comm, l->comm->step);
+    }
+    return ZERO_OK;
+}
+
+static zero_status read_vector(loading *l, zero_error *error)
+{
+    const zr_weight_view *view = &l->vector->view;
+    ZERO_TRY(match_tensors(l, error));
+    l->fd = open(l->path, O_RDONLY | O_CLOEXEC);
+    if (l->fd < 0)
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", l->path);
+    zero_status status = check_header(l, error);
+    if (status == ZERO_OK)
+        status = view->visit(view->user, true, read_range, l, error);
+    close(l->fd);
+    return status;
+}
+
+static zero_status load_vector(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vector, zero_error *error)
+{
+    char name[ZERO_MESSAGE_BYTES];
+    snprintf(name, sizeof name, "%s.safetensors", vector->name);
+    loading l = {.comm = comm, .directory = directory, .vector = vector, .file = zr_manifest_find(manifest, name), .path = zr_states_path(directory, vector->name, error),
+                 .tensors = zr_alloc((size_t)(vector->view.tensor_count + 1) * sizeof *l.tensors, error), .block = zr_alloc((size_t)(3 * ZR_EXTENT_BYTES), error)};
+    zero_status status = l.path && l.tensors && l.block ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && !l.file)
+        status = zr_fail(error, ZERO_ERR_DATA, "the checkpoint \"%s\" has no %s, which this training keeps: it was made with another optimizer or precision", directory, vector->name);
+    if (status == ZERO_OK)
+        status = read_vector(&l, error);
+    zr_free(l.tensors);
+    zr_free(l.block);
+    zr_free(l.path);
+    return status;
+}
+
+zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vectors, int count, zero_error *error)
+{
+    for (int v = 0; v < count; v++)
+        ZERO_TRY(zr_ranks_agree(comm, load_vector(comm, directory, manifest, &vectors[v], error), error));
+    return ZERO_OK;
+}

@@ -1,0 +1,333 @@
+// Every phase that one rank can fail in ends in zr_ranks_agree. The directory has its name only after every rank's bytes are on the disk.
+#define _GNU_SOURCE
+#include "checkpoint/states_internal.h"
+
+#include "base/crc32c.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "checkpoint/agree.h"
+#include "model/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { UNSYNCED = 16 }; // extents that are written before they are brought to the disk, so that the last fsync is short
+
+typedef struct written { int32_t vector, tensor; zr_extent extent; } written; // what a rank tells rank 0
+
+typedef struct saving {
+    zero_comm *comm;
+    const char *directory;
+    char *temporary;
+    const zr_state_vector *vectors;
+    int count, vector, last; // vector: that is being written; last: tensor of it
+    zr_st_layout *layouts;   // (count)
+    int *fds;                // (count), -1: not open
+    char *block;             // an extent, where types differ
+    zr_buffer extents;       // of struct written
+    int unsynced;
+} saving;
+
+static zero_status lay_out(saving *s, int v, zero_error *error)
+{
+    const zr_weight_view *view = &s->vectors[v].view;
+    zr_st_entry *entries = zr_alloc((size_t)(view->tensor_count + 1) * sizeof *entries, error);
+    if (!entries)
+        return ZERO_ERR_MEMORY;
+    for (int t = 0; t < view->tensor_count; t++)
+        entries[t] = (zr_st_entry){.name = view->tensors[t]->name, .dtype = s->vectors[v].dtype, .dims = view->tensors[t]->dims, .shape = view->tensors[t]->shape};
+    zero_status status = zr_st_layout_create(entries, view->tensor_count, "", &s->layouts[v], error);
+    zr_free(entries);
+    return status;
+}
+
+// Beside the directory, so that a rename is enough; hidden, so that nobody takes it for one.
+static char *temporary_of(const char *directory, zero_error *error)
+{
+    const char *slash = strrchr(directory, '/');
+    int parent = slash ? (int)(slash - directory) + 1 : 0;
+    return zr_sprintf(error, "%.*s.%s.tmp", parent, directory, directory + parent);
+}
+
+static zero_status prepare(saving *s, zero_error *error)
+{
+    s->temporary = temporary_of(s->directory, error);
+    s->layouts = zr_alloc((size_t)s->count * sizeof *s->layouts, error);
+    s->fds = zr_alloc((size_t)s->count * sizeof *s->fds, error);
+    s->block = zr_alloc((size_t)(2 * ZR_EXTENT_BYTES), error);
+    if (!s->temporary || !s->layouts || !s->fds || !s->block)
+        return ZERO_ERR_MEMORY;
+    for (int v = 0; v < s->count; v++)
+        s->fds[v] = -1;
+    for (int v = 0; v < s->count; v++)
+        ZERO_TRY(lay_out(s, v, error));
+    return ZERO_OK;
+}
+
+// The ranks' ranges together must be the model: a file with holes would look whole.
+static zero_status check_coverage(const saving *s, zero_error *error)
+{
+    for (int v = 0; v < s->count; v++) {
+        const zr_weight_view *view = &s->vectors[v].view;
+        int64_t held = view->elements, needed = 0;
+        for (int t = 0; t < view->tensor_count; t++)
+            needed += zr_tensor_desc_elements(view->tensors[t]);
+        ZERO_TRY(zr_comm_all_reduce_small(s->comm, &held, 1, ZERO_I64, ZR_SUM, error));
+        if (held != needed)
+            return zr_fail(error, ZERO_ERR_INTERNAL, "writing %s of \"%s\": the ranks hold %lld elements of a model of %lld", s->vectors[v].name, s->directory, (long long)held,
+                           (long long)needed);
+    }
+    return ZERO_OK;
+}
+
+static zero_status open_file(saving *s, int v, zero_error *error)
+{
+    bool first = s->comm->rank == 0;
+    char *path = zr_states_path(s->temporary, s->vectors[v].name, error);
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    s->fds[v] = open(path, O_WRONLY | O_CLOEXEC | (first ? O_CREAT | O_EXCL : 0), 0666);
+    zero_status status = ZERO_OK;
+    if (s->fds[v] < 0)
+        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot %s \"%s\"", first ? "create" : "open", path);
+    if (status == ZERO_OK && first)
+        status = zr_file_reserve(s->fds[v], s->layouts[v].total, path, error);
+    if (status == ZERO_OK && first)
+        status = zr_file_pwrite(s->fds[v], s->layouts[v].header.data, s->layouts[v].header.length, 0, path, error);
+    zr_free(path);
+    return status;
+}
+
+static zero_status open_files(saving *s, zero_error *error)
+{
+    for (int v = 0; v < s->count; v++)
+        ZERO_TRY(open_file(s, v, error));
+    return ZERO_OK;
+}
+
+static zero_status create_files(saving *s, zero_error *error)
+{
+    ZERO_TRY(zr_directory_remove(s->temporary, error)); // of a save that was killed
+    ZERO_TRY(zr_directory_create(s->temporary, error));
+    return open_files(s, error);
+}
+
+// The elements as the file has them: where they lie, or converted into the block.
+static const void *as_stored(const saving *s, const zr_weight_range *range, int64_t first, int64_t count)
+{
+    const char *data = (const char *)range->data + first * (int64_t)zero_dtype_bytes(range->dtype);
+    zero_dtype dtype = s->vectors[s->vector].dtype;
+    float *wide = (float *)(void *)s->block;
+    char *narrow = s->block + ZR_EXTENT_BYTES;
+    if (range->dtype == dtype)
+        return data;
+    zr_widen(range->dtype, data, count, wide);
+    if (dtype == ZERO_F32)
+        return wide;
+    zr_narrow(dtype, wide, count, narrow);
+    return narrow;
+}
+
+static zero_status sync_some(saving *s, zero_error *error)
+{
+    if (++s->unsynced < UNSYNCED)
+        return ZERO_OK;
+    s->unsynced = 0;
+    return fdatasync(s->fds[s->vector]) ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring %s of \"%s\" to the disk", s->vectors[s->vector].name, s->temporary) : ZERO_OK;
+}
+
+static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
+{
+    saving *s = user;
+    const zr_state_vector *vector = &s->vectors[s->vector];
+    int64_t size = (int64_t)zero_dtype_bytes(vector->dtype), most = ZR_EXTENT_BYTES / (int64_t)sizeof(float);
+    s->last = zr_view_find(&vector->view, range->tensor, s->last);
+    for (int64_t done = 0, n; done < range->count; done += n) {
+        n = ZR_MIN(range->count - done, most);
+        const void *data = as_stored(s, range, done, n);
+        written one = {s->vector, s->last, {range->first + done, n, zr_crc32c(0, data, (size_t)(n * size))}};
+        ZERO_TRY(zr_file_pwrite(s->fds[s->vector], data, (size_t)(n * size), s->layouts[s->vector].begin[s->last] + one.extent.first * size, s->temporary, error));
+        zr_buffer_append(&s->extents, &one, sizeof one);
+        ZERO_TRY(sync_some(s, error));
+        zr_comm_progress(s->comm, s->comm->step);
+    }
+    return ZERO_OK;
+}
+
+static zero_status write_vectors(saving *s, zero_error *error)
+{
+    for (s->vector = 0; s->vector < s->count; s->vector++) {
+        const zr_weight_view *view = &s->vectors[s->vector].view;
+        s->last = 0;
+        ZERO_TRY(view->visit(view->user, false, write_range, s, error));
+        if (fsync(s->fds[s->vector]))
+            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring %s of \"%s\" to the disk", s->vectors[s->vector].name, s->temporary);
+    }
+    return s->extents.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory) : ZERO_OK;
+}
+
+// Every rank's extents on rank 0.
+static zero_status gather_extents(saving *s, zr_buffer *all, zero_error *error)
+{
+    for (int r = 0; r < s->comm->size; r++) {
+        int64_t bytes = r == s->comm->rank ? (int64_t)s->extents.length : 0;
+        ZERO_TRY(zr_comm_broadcast(s->comm, &bytes, sizeof bytes, r, error));
+        char *data = r == s->comm->rank ? s->extents.data : zr_alloc((size_t)bytes + 1, error);
+        zero_status status = zr_ranks_agree(s->comm, data || !bytes ? ZERO_OK : ZERO_ERR_MEMORY, error);
+        if (status == ZERO_OK && bytes)
+            status = zr_comm_broadcast(s->comm, data, bytes, r, error);
+        if (status == ZERO_OK && s->comm->rank == 0 && bytes)
+            zr_buffer_append(all, data, (size_t)bytes);
+        if (r != s->comm->rank)
+            zr_free(data);
+        ZERO_TRY(status);
+    }
+    return ZERO_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const written *x = a, *y = b;
+    if (x->vector != y->vector)
+        return x->vector < y->vector ? -1 : 1;
+    if (x->tensor != y->tensor)
+        return x->tensor < y->tensor ? -1 : 1;
+    return x->extent.first < y->extent.first ? -1 : x->extent.first > y->extent.first;
+}
+
+// all: sorted; *at moves behind those of this tensor.
+static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin, const written *all, int64_t count, int v, int t, int64_t *at, zr_manifest_tensor *out, zero_error *error)
+{
+    int64_t end = *at;
+    while (end < count && all[end].vector == v && all[end].tensor == t)
+        end++;
+    *out = (zr_manifest_tensor){.name = zr_strdup(tensor->name, error), .dims = tensor->dims, .begin = begin, .extent_count = (int)(end - *at)};
+    out->extents = zr_alloc((size_t)(out->extent_count + 1) * sizeof *out->extents, error);
+    if (!out->name || !out->extents)
+        return ZERO_ERR_MEMORY;
+    memcpy(out->shape, tensor->shape, sizeof out->shape);
+    for (int e = 0; e < out->extent_count; e++)
+        out->extents[e] = all[(*at)++].extent;
+    return ZERO_OK;
+}
+
+static zero_status describe_file(const saving *s, int v, const written *all, int64_t count, int64_t *at, zr_manifest_file *out, zero_error *error)
+{
+    const zr_weight_view *view = &s->vectors[v].view;
+    const zr_st_layout *layout = &s->layouts[v];
+    *out = (zr_manifest_file){.name = zr_sprintf(error, "%s.safetensors", s->vectors[v].name), .dtype = s->vectors[v].dtype, .bytes = layout->total,
+                              .header_bytes = (int64_t)layout->header.length, .header_checksum = zr_crc32c(0, layout->header.data, layout->header.length),
+                              .tensors = zr_alloc((size_t)(view->tensor_count + 1) * sizeof *out->tensors, error)};
+    if (!out->name || !out->tensors)
+        return ZERO_ERR_MEMORY;
+    for (; out->tensor_count < view->tensor_count; out->tensor_count++) {
+        int t = out->tensor_count;
+        ZERO_TRY(describe_tensor(view->tensors[t], layout->begin[t], all, count, v, t, at, &out->tensors[t], error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status describe(const saving *s, zr_buffer *all, json_t *state, zr_manifest *out, zero_error *error)
+{
+    written *extents = (written *)(void *)all->data;
+    int64_t count = (int64_t)(all->length / sizeof *extents), at = 0;
+    if (all->failed)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory);
+    if (count)
+        qsort(extents, (size_t)count, sizeof *extents, by_place);
+    *out = (zr_manifest){.state = json_incref(state), .files = zr_alloc((size_t)s->count * sizeof *out->files, error)};
+    if (!out->files)
+        return ZERO_ERR_MEMORY;
+    for (; out->file_count < s->count; out->file_count++)
+        ZERO_TRY(describe_file(s, out->file_count, extents, count, &at, &out->files[out->file_count], error));
+    return ZERO_OK;
+}
+
+static zero_status write_manifest(const saving *s, const zr_manifest *manifest, zero_error *error)
+{
+    zr_buffer text = {0};
+    char *path = zr_sprintf(error, "%s/" ZR_MANIFEST, s->temporary);
+    zr_manifest_write(manifest, &text);
+    zero_status status = path && !text.failed ? zr_file_write_durable(path, text.data, text.length, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the manifest of \"%s\"", s->directory);
+    zr_buffer_free(&text);
+    zr_free(path);
+    return status;
+}
+
+// One that is there already changes places with the new one, so that there is always one.
+static zero_status give_name(const saving *s, zero_error *error)
+{
+    const char *slash = strrchr(s->directory, '/');
+    bool replaces = zr_path_exists(s->directory);
+    char *parent = slash ? zr_sprintf(error, "%.*s", (int)ZR_MAX(slash - s->directory, 1), s->directory) : zr_strdup(".", error);
+    if (!parent)
+        return ZERO_ERR_MEMORY;
+    zero_status status = ZERO_OK;
+    if (renameat2(AT_FDCWD, s->temporary, AT_FDCWD, s->directory, replaces ? RENAME_EXCHANGE : 0))
+        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", s->temporary, s->directory);
+    if (status == ZERO_OK)
+        status = zr_directory_sync(parent, error);
+    if (status == ZERO_OK && replaces)
+        status = zr_directory_remove(s->temporary, error);
+    zr_free(parent);
+    return status;
+}
+
+static zero_status finish(const saving *s, zr_buffer *all, json_t *state, zero_error *error)
+{
+    zr_manifest manifest = {0};
+    zero_status status = describe(s, all, state, &manifest, error);
+    if (status == ZERO_OK)
+        status = write_manifest(s, &manifest, error);
+    if (status == ZERO_OK)
+        status = zr_directory_sync(s->temporary, error);
+    if (status == ZERO_OK)
+        status = give_name(s, error);
+    zr_manifest_free(&manifest);
+    return status;
+}
+
+static void end_saving(saving *s)
+{
+    for (int v = 0; v < s->count; v++) {
+        if (s->fds && s->fds[v] >= 0)
+            close(s->fds[v]);
+        if (s->layouts)
+            zr_st_layout_free(&s->layouts[v]);
+    }
+    zr_buffer_free(&s->extents);
+    zr_free(s->temporary);
+    zr_free(s->layouts);
+    zr_free(s->block);
+    zr_free(s->fds);
+}
+
+zero_status zr_states_save(zero_comm *comm, const char *directory, const zr_state_vector *vectors, int count, json_t *state, zero_error *error)
+{
+    saving s = {.comm = comm, .directory = directory, .vectors = vectors, .count = count};
+    zr_buffer all = {0};
+    zero_status status = zr_ranks_agree(comm, prepare(&s, error), error);
+    if (status == ZERO_OK)
+        status = check_coverage(&s, error);
+    bool begun = status == ZERO_OK;
+    if (status == ZERO_OK)
+        status = zr_ranks_agree(comm, comm->rank == 0 ? create_files(&s, error) : ZERO_OK, error);
+    if (status == ZERO_OK)
+        status = zr_ranks_agree(comm, comm->rank == 0 ? ZERO_OK : open_files(&s, error), error);
+    if (status == ZERO_OK)
+        status = zr_ranks_agree(comm, write_vectors(&s, error), error);
+    if (status == ZERO_OK)
+        status = gather_extents(&s, &all, error);
+    if (status == ZERO_OK)
+        status = zr_ranks_agree(comm, comm->rank == 0 ? finish(&s, &all, state, error) : ZERO_OK, error);
+    if (status != ZERO_OK && begun && comm->rank == 0)
+        zr_directory_remove(s.temporary, NULL);
+    zr_buffer_free(&all);
+    end_saving(&s);
+    return status;
+}

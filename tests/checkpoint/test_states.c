@@ -1,0 +1,241 @@
+// A checkpoint is there whole or not at all: whichever call a save dies in, and whichever fails; and every byte of it is guarded.
+//
+// The linker wraps the calls that a save makes, so that the nth of them ends the process, or fails.
+#define _GNU_SOURCE
+#include "st_files.h"
+#include "array_view.h"
+#include "base/file.h"
+#include "checkpoint/states.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct {
+    int in;      // the call that it happens in, 1 = the next; 0: none
+    int reason;  // errno; 0: the process ends, as by a kill
+    int calls;   // so far
+} fault;
+
+enum { DIED = 77, DID_NOT_MIND = 78 }; // the second: a directory that was there is made once more
+
+static bool fails(void)
+{
+    fault.calls++;
+    if (fault.in == 0 || --fault.in > 0)
+        return false;
+    if (!fault.reason)
+        _exit(DIED);
+    errno = fault.reason;
+    return true;
+}
+
+#define WRAP(type, name, parameters, arguments) \
+    type __real_##name parameters;              \
+    type __wrap_##name parameters;              \
+    type __wrap_##name parameters { return fails() ? (type)-1 : __real_##name arguments; }
+
+WRAP(ssize_t, pwrite64, (int fd, const void *data, size_t bytes, off64_t offset), (fd, data, bytes, offset))
+WRAP(int, fsync, (int fd), (fd))
+WRAP(int, fdatasync, (int fd), (fd))
+WRAP(int, rename, (const char *from, const char *to), (from, to))
+WRAP(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags), (a, from, b, to, flags))
+WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode))
+WRAP(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length), (fd, mode, offset, length))
+
+static const zero_tensor_desc model[] = {
+    {.name = "wte.weight", .dims = 2, .shape = {7, 5}},
+    {.name = "h.0.bias", .dims = 1, .shape = {301}},
+    {.name = "scale", .dims = 0},
+    {.name = "none", .dims = 2, .shape = {0, 4}},
+};
+static const int64_t sizes[] = {35, 301, 1, 0};
+#define TENSORS ZR_COUNT(model)
+enum { TOTAL = 35 + 301 + 1, VECTORS = 2 };
+static const char *const names[VECTORS] = {"weights", "exp_avg"};
+
+typedef struct state { // of one rank that has it all
+    float values[VECTORS][TOTAL];
+    const zero_tensor_desc *tensors[TENSORS];
+    zr_weight_range ranges[VECTORS][TENSORS];
+    array_view views[VECTORS];
+    zr_state_vector vectors[VECTORS];
+    zero_comm *comm;
+} state;
+
+static void begin(state *s, float value)
+{
+    zero_error error;
+    assert_int_equal(zero_comm_self(&s->comm, &error), ZERO_OK);
+    for (size_t t = 0; t < TENSORS; t++)
+        s->tensors[t] = &model[t];
+    for (int v = 0; v < VECTORS; v++) {
+        int64_t at = 0;
+        for (int i = 0; i < TOTAL; i++)
+            s->values[v][i] = value + (float)(1000 * v + i);
+        for (size_t t = 0; t < TENSORS; at += sizes[t++])
+            s->ranges[v][t] = (zr_weight_range){.tensor = &model[t], .count = sizes[t], .data = &s->values[v][at], .dtype = ZERO_F32};
+        array_view_fill(&s->views[v], s->tensors, TENSORS, s->ranges[v], TENSORS);
+        s->vectors[v] = (zr_state_vector){.name = names[v], .dtype = ZERO_F32, .view = s->views[v].view};
+    }
+}
+
+static zero_status save(state *s, const char *directory, int step, zero_error *error)
+{
+    json_t *facts = json_pack("{s:i}", "step", step);
+    zero_status status = zr_states_save(s->comm, directory, s->vectors, VECTORS, facts, error);
+    json_decref(facts);
+    return status;
+}
+
+static zero_status load(state *s, const char *directory, int *step, zero_error *error)
+{
+    zr_manifest manifest;
+    ZERO_TRY(zr_manifest_read(directory, &manifest, error));
+    *step = (int)json_integer_value(json_object_get(manifest.state, "step"));
+    zero_status status = zr_states_load(s->comm, directory, &manifest, s->vectors, VECTORS, error);
+    zr_manifest_free(&manifest);
+    return status;
+}
+
+// The step of the checkpoint, which is whole; -1: there is none.
+static int step_of(const char *directory)
+{
+    static state found;
+    zero_error error;
+    int step = 0;
+    if (!zr_path_exists(directory))
+        return -1;
+    begin(&found, -1);
+    if (load(&found, directory, &step, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    for (int v = 0; v < VECTORS; v++)
+        for (int i = 0; i < TOTAL; i++)
+            assert_true(found.values[v][i] == (float)(100000 * step + 1000 * v + i));
+    zero_comm_destroy(found.comm);
+    return step;
+}
+
+static int save_in_a_child(const char *directory, int step, int in, int reason)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        static state s;
+        zero_error error;
+        begin(&s, (float)(100000 * step));
+        fault.in = in;
+        fault.reason = reason;
+        zero_status saved = save(&s, directory, step, &error);
+        bool met = in > 0 && fault.in == 0;
+        fault.in = 0;
+        _exit(saved == ZERO_OK ? (met ? DID_NOT_MIND : 0) : error.message[0] ? 1 : 2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int files_in(const char *directory)
+{
+    int count = 0;
+    DIR *open = opendir(directory);
+    for (struct dirent *entry; (entry = readdir(open));)
+        count += entry->d_name[0] != '.' || strlen(entry->d_name) > 2;
+    closedir(open);
+    return count;
+}
+
+// Every call: killed, then full, then broken. What was there stays, until what is new is there.
+static void old_or_new_whatever_happens(void **unused)
+{
+    static const int reasons[] = {0, ENOSPC, EIO};
+    char parent[] = "/tmp/zero-states-XXXXXX", directory[300];
+    assert_non_null(mkdtemp(parent));
+    snprintf(directory, sizeof directory, "%s/step", parent);
+    for (int r = 0; r < ZR_COUNT(reasons); r++)
+        for (int replaces = 0; replaces < 2; replaces++) {
+            int ended = -1, deaths = 0;
+            for (int in = 1; ended != 0; in++) {
+                assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
+                if (replaces)
+                    assert_int_equal(save_in_a_child(directory, 1, 0, 0), 0);
+                ended = save_in_a_child(directory, 2, in, reasons[r]);
+                int found = step_of(directory);
+                deaths += ended != 0;
+                assert_true(ended == 0 || ended == (reasons[r] ? 1 : DIED) || (reasons[r] && ended == DID_NOT_MIND));
+                assert_true(found == 2 || (ended != 0 && ended != DID_NOT_MIND && found == (replaces ? 1 : -1)));
+                if (reasons[r] && ended != 0) // who fails cleans up
+                    assert_int_equal(files_in(parent), found >= 0);
+                assert_true(in < 200);
+            }
+            assert_true(deaths > 8);
+            assert_int_equal(save_in_a_child(directory, 3, 0, 0), 0); // and the next save finds its way
+            assert_int_equal(step_of(directory), 3);
+            assert_int_equal(files_in(parent), 1);
+        }
+    zr_directory_remove(parent, NULL);
+}
+
+static void flip(const char *path, int64_t at)
+{
+    char byte;
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && pread(fd, &byte, 1, at) == 1);
+    byte ^= (char)(1 << at % 8);
+    assert_int_equal(__real_pwrite64(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void every_byte_is_guarded(void **unused)
+{
+    static const char *const files[] = {ZR_MANIFEST, "weights.safetensors", "exp_avg.safetensors"};
+    char parent[] = "/tmp/zero-states-XXXXXX", directory[300], path[400];
+    static state s;
+    zero_error error;
+    int step;
+    assert_non_null(mkdtemp(parent));
+    snprintf(directory, sizeof directory, "%s/step", parent);
+    begin(&s, 0);
+    assert_int_equal(save(&s, directory, 1, &error), ZERO_OK);
+    for (int f = 0; f < ZR_COUNT(files); f++) {
+        struct stat info;
+        snprintf(path, sizeof path, "%s/%s", directory, files[f]);
+        assert_int_equal(stat(path, &info), 0);
+        for (int64_t at = 0; at < info.st_size; at++) {
+            zr_manifest manifest;
+            flip(path, at);
+            zero_status status = load(&s, directory, &step, &error);
+            if (status != ZERO_ERR_DATA || !strstr(error.message, files[f]))
+                fail_msg("byte %lld of %s: %s", (long long)at, files[f], status == ZERO_OK ? "not noticed" : error.message);
+            if (f > 0) {
+                assert_int_equal(zr_manifest_read(directory, &manifest, &error), ZERO_OK);
+                assert_int_equal(zr_manifest_verify(directory, &manifest, NULL, NULL, &error), ZERO_ERR_DATA);
+                zr_manifest_free(&manifest);
+            }
+            flip(path, at);
+        }
+        int64_t half = info.st_size / 2;
+        assert_int_equal(truncate(path, half), 0);
+        assert_int_equal(load(&s, directory, &step, &error), ZERO_ERR_DATA);
+        assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
+        assert_int_equal(save(&s, directory, 1, &error), ZERO_OK);
+    }
+    assert_int_equal(load(&s, directory, &step, &error), ZERO_OK);
+    zero_comm_destroy(s.comm);
+    zr_directory_remove(parent, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(old_or_new_whatever_happens),
+        cmocka_unit_test(every_byte_is_guarded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+// A run that is saved, ended and loaded goes on to the same bits; and a checkpoint is the same training on any number of ranks, at any
+// stage, on any tier.
+// clang-format off
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "harness.h"
+#include "base/file.h"
+#include "io/scratch.h"
+#include "../sanitizers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char directory[256];
+enum { SAVED = 2 }; // steps before it
+
+static const char *scratch(void)
+{
+    return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+}
+
+static const char *path(const char *name)
+{
+    static char paths[4][320];
+    static int next;
+    char *out = paths[next++ % 4];
+    snprintf(out, sizeof paths[0], "%s/%s", directory, name);
+    return out;
+}
+
+static int set_up(void **state)
+{
+    snprintf(directory, sizeof directory, "%s/zero-checkpoint-XXXXXX", scratch());
+    return mkdtemp(directory) ? 0 : 1;
+}
+
+static int tear_down(void **state)
+{
+    return zr_directory_remove(directory, NULL) == ZERO_OK ? 0 : 1;
+}
+
+static const char *tiers(int optimizer, int parameters)
+{
+    static const char *const devices[] = {"none", "cpu", "nvme"};
+    static char text[512];
+    snprintf(text, sizeof text,
+             "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"sub_group_size\": 3000, "
+             "\"stage3_param_persistence_threshold\": 0", devices[optimizer], scratch(), devices[parameters], scratch());
+    return text;
+}
+
+static bool same_end(const harness_result *a, const harness_result *b)
+{
+    return a->elems == b->elems && !memcmp(a->loss + SAVED, b->loss + SAVED, sizeof a->loss - SAVED * sizeof *a->loss) && !memcmp(a->parameters, b->parameters, (size_t)a->elems * sizeof(float)) &&
+           a->evaluated == b->evaluated;
+}
+
+static void goes_on(harness_case c, const char *what)
+{
+    static harness_result whole, rest;
+    c.save = path("ck");
+    c.save_at = SAVED;
+    harness_run(&c, &whole);
+    c.save = NULL;
+    c.load = path("ck");
+    harness_run(&c, &rest);
+    if (!same_end(&whole, &rest))
+        fail_msg("stage %d, %d ranks, %s: it goes on to other bits", c.stage, c.ranks, what);
+}
+
+static const char *const policies[] = {"\"bf16\": {\"enabled\": false}", "\"bf16\": {\"enabled\": true}", "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 18, \"hysteresis\": 1}"};
+
+static void every_stage_policy_and_tier(void **state)
+{
+    for (int policy = UNDER_TSAN; policy < (UNDER_TSAN ? 2 : 3); policy++)
+        for (int stage = 0; stage <= 3; stage++)
+            for (int ranks = UNDER_TSAN ? 2 : 1; ranks <= 2; ranks++)
+                for (int tier = 0; tier < (stage ? 3 : 1); tier++) {
+                    harness_case c = {.stage = stage, .ranks = ranks, .accumulation = 1 + ranks % 2, .batch = 2, .dropout = 0.1f, .precision = policies[policy]};
+                    c.tiers = tiers(tier, stage == 3 ? 2 - tier : 0);
+                    goes_on(c, policies[policy]);
+                }
+}
+
+static void every_optimizer(void **state)
+{
+    static const char *const optimizers[] = {"Adam", "SGD", "Adagrad", "Lion", "LAMB"};
+    for (int i = 0; i < (int)(sizeof optimizers / sizeof *optimizers); i++)
+        goes_on((harness_case){.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .optimizer = optimizers[i], .precision = policies[1], .tiers = tiers(2, 2)}, optimizers[i]);
+}
+
+static void tiles_and_delayed_updates(void **state)
+{
+    goes_on((harness_case){.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .backend = "cpu", .width = 128, .vocabulary = 200, .tiles_embedding = 3, .tiles_mlp = 2, .precision = policies[1],
+                           .tiers = tiers(2, 2)}, "tiles");
+    for (int stage = 1; stage <= 3; stage++)
+        for (int policy = 0; policy < 2; policy++)
+            for (int tier = 1; tier <= 2; tier++) {
+                char precision[256];
+                snprintf(precision, sizeof precision, "%s, \"libzero\": {\"delayed_update\": {\"start_step\": 1}}", policies[policy]);
+                goes_on((harness_case){.stage = stage, .ranks = 2, .accumulation = 1, .batch = 2, .precision = precision, .tiers = tiers(tier, stage == 3 ? tier : 0)}, "delayed updates");
+            }
+}
+
+// The logical state does not depend on who wrote it: what is loaded elsewhere, and saved again, is the same checkpoint.
+static void any_ranks_to_any_ranks(void **state)
+{
+    static const int counts[] = {1, 2, 3, 4, 8};
+    static harness_result out;
+    for (size_t n = 0; n < (UNDER_TSAN ? 2 : sizeof counts / sizeof *counts); n++)
+        for (size_t m = UNDER_TSAN ? 3 : 0; m < sizeof counts / sizeof *counts; m++) {
+            int stage = (int)(n + m) % 4, tier = stage ? (int)m % 3 : 0;
+            harness_case from = {.stage = (int)n % 4, .ranks = counts[n], .accumulation = 24 / counts[n], .batch = 1, .precision = policies[1], .save = path("from"), .save_at = SAVED, .clipping = 1};
+            harness_case to = {.stage = stage, .ranks = counts[m], .accumulation = 24 / counts[m], .batch = 1, .precision = policies[m % 2], .load = path("from"), .save = path("to"), .save_at = SAVED, .clipping = 1};
+            static const char *const files[] = {"weights", "exp_avg", "exp_avg_sq"};
+            harness_run(&from, &out);
+            double loss = out.loss[SAVED];
+            to.tiers = tiers(tier, stage == 3 ? tier : 0);
+            harness_run(&to, &out);
+            assert_true(fabs(out.loss[SAVED] - loss) < 0.02 * loss);
+            for (int f = 0; f < 3; f++) {
+                char *a, *b, name[320];
+                size_t a_bytes, b_bytes;
+                zero_error error;
+                snprintf(name, sizeof name, "%s/%s.safetensors", path("from"), files[f]);
+                assert_int_equal(zr_file_read(name, 1 << 28, &a, &a_bytes, &error), ZERO_OK);
+                snprintf(name, sizeof name, "%s/%s.safetensors", path("to"), files[f]);
+                assert_int_equal(zr_file_read(name, 1 << 28, &b, &b_bytes, &error), ZERO_OK);
+                if (a_bytes != b_bytes || memcmp(a, b, a_bytes))
+                    fail_msg("%s of %d ranks, loaded on %d at stage %d: other bytes", files[f], counts[n], counts[m], stage);
+                free(a);
+                free(b);
+            }
+        }
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    static harness_result out;
+    harness_failure ranks[2];
+    harness_case c = {.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .save = path("ck"), .save_at = SAVED};
+    harness_run(&c, &out);
+    c.save = NULL;
+    c.load = path("ck");
+    const struct { harness_case c; const char *words; } cases[] = {
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .optimizer = "SGD"}, "is one of AdamW, this training uses SGD"},
+        {{.stage = 2, .ranks = 2, .accumulation = 2, .batch = 2, .load = c.load}, "train_batch_size of 4, this training has 8"},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .width = 32}, "where the model has"},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .layers = 3}, "has no tensor \"h.2."},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = "/nowhere"}, "/nowhere/manifest.json"},
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        harness_try(&cases[i].c, &out, ranks);
+        for (int r = 0; r < 2; r++)
+            if (ranks[r].status == ZERO_OK || !strstr(ranks[r].error.message, cases[i].words))
+                fail_msg("\"%s\", not \"%s\"", ranks[r].error.message, cases[i].words);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_stage_policy_and_tier),
+        cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(tiles_and_delayed_updates),
+        cmocka_unit_test(any_ranks_to_any_ranks),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
