@@ -47,6 +47,10 @@ typedef struct zero_train_options {
     int64_t sample_every;     // 0: never
     int threads;              // 0: what this machine allows, divided by its ranks
     const char *backend;      // NULL: cpu
+    int64_t save_every;       // steps between checkpoints in out_dir/checkpoints; 0: by time alone
+    double save_seconds;      // a checkpoint where the last one is so old; 0: by steps alone
+    int64_t keep;             // newest checkpoints that stay; 0: all
+    int resume;               // go on from the newest whole checkpoint in out_dir, or from the start where there is none
     int dry_run, strict, overwrite;
     const char *profile;      // a file for a Chrome trace of steps 3 to 5 (of fewer, the last ones), all ranks; NULL: none
     zero_logger logger;

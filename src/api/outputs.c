@@ -1,5 +1,6 @@
 #include "api/outputs.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 
 #include <errno.h>
@@ -8,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const entries[] = {"metrics.jsonl", "config.json", "model", "best"}; // that tell a run, in the order of removal
+#define LOCK_SECONDS 5.0
+
+static const char *const entries[] = {"metrics.jsonl", "config.json", "checkpoints", "model", "best"}; // that tell a run, in the order of removal
 
 static zero_status join(const char *directory, const char *name, char out[static 4096], zero_error *error)
 {
@@ -71,23 +74,60 @@ static zero_status remove_earlier(const char *directory, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status fill(zr_outputs *out, bool overwrite, const char *config_text, zero_error *error)
+// A job that was ended and starts again finds its lock still held by what has not quite gone.
+static zero_status lock(zr_outputs *out, zr_outputs_way way, zero_error *error)
+{
+    double end = zr_clock_seconds() + (way == ZR_OUTPUTS_GO_ON ? LOCK_SECONDS : 0);
+    for (;;) {
+        zero_status status = zr_directory_lock(out->directory, &out->lock, error);
+        if (status != ZERO_ERR_USAGE || zr_clock_seconds() >= end)
+            return status;
+        usleep(50000);
+    }
+}
+
+static zero_status fill(zr_outputs *out, zr_outputs_way way, const char *config_text, zero_error *error)
 {
     char path[4096];
-    ZERO_TRY(zr_directory_lock(out->directory, &out->lock, error));
-    ZERO_TRY(zr_outputs_check(out->directory, overwrite, error)); // another run may have come first
-    ZERO_TRY(remove_earlier(out->directory, error));
+    ZERO_TRY(lock(out, way, error));
+    ZERO_TRY(zr_outputs_check(out->directory, way != ZR_OUTPUTS_NEW, error)); // another run may have come first
+    if (way != ZR_OUTPUTS_GO_ON)
+        ZERO_TRY(remove_earlier(out->directory, error));
     ZERO_TRY(join(out->directory, "config.json", path, error));
     ZERO_TRY(zr_file_write_durable(path, config_text, strlen(config_text), error));
     ZERO_TRY(join(out->directory, "metrics.jsonl", path, error));
-    return zr_metrics_open(path, &out->metrics, error);
+    return way == ZR_OUTPUTS_GO_ON ? ZERO_OK : zr_metrics_open(path, 0, &out->metrics, error);
 }
 
-zero_status zr_outputs_open(const char *directory, bool overwrite, const char *config_text, zr_outputs *out, zero_error *error)
+// Bytes of the first `lines` whole lines, or of as many as there are.
+static size_t find_end(const char *text, size_t length, int64_t *lines)
+{
+    const char *end = text;
+    int64_t count = 0;
+    for (const char *line; count < *lines && (line = memchr(end, '\n', length - (size_t)(end - text))); count++)
+        end = line + 1;
+    *lines = count;
+    return (size_t)(end - text);
+}
+
+zero_status zr_outputs_go_on(zr_outputs *out, int64_t lines, zero_error *error)
+{
+    char path[4096], *text = NULL;
+    size_t length = 0;
+    ZERO_TRY(join(out->directory, "metrics.jsonl", path, error));
+    if (zr_path_exists(path))
+        ZERO_TRY(zr_file_read(path, SIZE_MAX / 2, &text, &length, error));
+    length = find_end(text ? text : "", length, &lines);
+    zero_status status = lines ? zr_file_write_durable(path, text, length, error) : ZERO_OK;
+    zr_free(text);
+    return status == ZERO_OK ? zr_metrics_open(path, lines, &out->metrics, error) : status;
+}
+
+zero_status zr_outputs_open(const char *directory, zr_outputs_way way, const char *config_text, zr_outputs *out, zero_error *error)
 {
     *out = (zr_outputs){.directory = directory, .lock = -1, .created = !zr_path_exists(directory)};
     ZERO_TRY(zr_directory_create(directory, error));
-    zero_status status = fill(out, overwrite, config_text, error);
+    zero_status status = fill(out, way, config_text, error);
     if (status != ZERO_OK)
         zr_outputs_close(out, true);
     return status;

@@ -1,4 +1,4 @@
-// The directory of --out: metrics.jsonl, config.json, model/ and best/. Rank 0 holds its lock for the whole run; nothing is
+// The directory of --out: metrics.jsonl, config.json, checkpoints/, model/ and best/. Rank 0 holds its lock for the whole run; nothing is
 // written before everything that can be checked has been, and each file is whole or absent.
 #ifndef ZR_API_OUTPUTS_H
 #define ZR_API_OUTPUTS_H
@@ -16,8 +16,12 @@ typedef struct zr_outputs {
 
 // Rank 0, changes nothing: ZERO_ERR_USAGE where a run lies there and may not be replaced, ZERO_ERR_IO where nothing can be written.
 zero_status zr_outputs_check(const char *directory, bool overwrite, zero_error *error);
-// Rank 0: makes and locks the directory, removes what an earlier run left, writes the configuration, opens the metrics.
-zero_status zr_outputs_open(const char *directory, bool overwrite, const char *config_text, zr_outputs *out, zero_error *error);
+typedef enum zr_outputs_way { ZR_OUTPUTS_NEW, ZR_OUTPUTS_REPLACE, ZR_OUTPUTS_GO_ON } zr_outputs_way; // with a run that lies there: refuse, remove, go on
+
+// Rank 0: makes and locks the directory (going on, it waits up to 5 s for the lock), removes what an earlier run left, writes the configuration,
+// opens the metrics, or, going on, leaves that to zr_outputs_go_on, once it is known from where.
+zero_status zr_outputs_open(const char *directory, zr_outputs_way way, const char *config_text, zr_outputs *out, zero_error *error);
+zero_status zr_outputs_go_on(zr_outputs *out, int64_t lines, zero_error *error); // of the metrics; those behind them are cut off
 // Closes; with `discard` a directory that holds no step of a run is removed again. Zeroed outputs (lock -1) are fine.
 void zr_outputs_close(zr_outputs *outputs, bool discard);
 

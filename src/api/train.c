@@ -6,6 +6,7 @@
 #include "api/initialize.h"
 #include "api/sampler.h"
 #include "api/tiling.h"
+#include "base/clock.h"
 #include "layers/layers.h"
 
 #include <math.h>
@@ -22,6 +23,8 @@ static zero_status check_options(const zero_train_options *options, zero_error *
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.data names no file");
     if (!options->out_dir && !options->dry_run)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.out_dir is missing");
+    if (options->resume && options->overwrite)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.resume and options.overwrite are both given: a run goes on, or is replaced");
     if (options->steps && options->epochs > 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.steps and options.epochs are both given");
     return ZERO_OK;
@@ -40,7 +43,7 @@ static zero_status prepare(zr_train *train, zero_error *error)
     const zero_train_options *options = train->options;
     ZERO_TRY(check_options(options, error));
     if (train->comm->rank == 0 && !options->dry_run)
-        ZERO_TRY(zr_outputs_check(options->out_dir, options->overwrite, error));
+        ZERO_TRY(zr_outputs_check(options->out_dir, options->overwrite || options->resume, error));
     ZERO_TRY(zr_train_read(train, error));
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
@@ -81,10 +84,18 @@ static zero_status open_outputs(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
     zero_status status = ZERO_OK;
+    zr_outputs_way way = options->resume ? ZR_OUTPUTS_GO_ON : options->overwrite ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
     if (train->comm->rank == 0 && !options->dry_run)
-        status = zr_outputs_open(options->out_dir, options->overwrite, train->config_text, &train->outputs, error);
+        status = zr_outputs_open(options->out_dir, way, train->config_text, &train->outputs, error);
     if (status == ZERO_OK)
         status = zr_train_profile_check(train, error);
+    ZERO_TRY(zr_agree(train->comm, status, error));
+    train->saved_at = zr_clock_seconds();
+    if (!options->resume || options->dry_run)
+        return ZERO_OK;
+    ZERO_TRY(zr_train_resume(train, error));
+    if (train->comm->rank == 0)
+        status = zr_outputs_go_on(&train->outputs, train->first_lines, error);
     return zr_agree(train->comm, status, error);
 }
 

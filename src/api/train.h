@@ -36,6 +36,10 @@ typedef struct zr_train {
     zr_step_range profiled;     // steps of --profile; first 0: none
     zr_outputs outputs;         // rank 0
     // while it runs
+    int64_t first_step;         // steps that were made before this run: of the checkpoint that it goes on from
+    int64_t first_lines;        // of metrics.jsonl, then
+    int64_t saved_step;         // of the newest checkpoint
+    double saved_at;            // seconds of zr_clock_seconds
     double best;                // lowest loss over the held-out text; INFINITY: none yet
     double last_eval;           // over the whole of it, at the end
 } zr_train;
@@ -59,6 +63,11 @@ zero_status zr_train_loop(zr_train *train, zero_error *error);
 zr_step_range zr_train_profile_steps(const zr_train *train);
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error);
 zero_status zr_train_profile_write(const zr_train *train, zero_error *error);
+// train_checkpoint.c. Collective: a checkpoint after that many steps; the newest one loaded, where there is any. Not collective, by rank 0's clock:
+// whether one is due.
+zero_status zr_train_save_checkpoint(zr_train *train, int64_t step, zero_error *error);
+zero_status zr_train_resume(zr_train *train, zero_error *error);
+bool zr_train_wants_checkpoint(const zr_train *train, int64_t step);
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
 

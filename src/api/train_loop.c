@@ -11,6 +11,8 @@
 
 enum { EVALUATIONS = 10, EVAL_SHARE = 20 }; // of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last one
 
+typedef enum verdict { GO_ON, SAVE, STOP, FAILED } verdict; // of a step, rank 0's
+
 typedef struct loop {
     zr_train *train;
     int64_t micro_batch, eval_every, eval_batches; // eval_batches 0: the whole text
@@ -165,14 +167,16 @@ static zero_status run_step(loop *l, zero_error *error)
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0)
         status = report_step(l, &info, milliseconds, &stop, error);
-    int64_t verdict = status != ZERO_OK ? 2 : stop ? 1 : 0;
+    bool save = train->comm->rank == 0 && zr_train_wants_checkpoint(train, info.step);
+    int64_t verdict = status != ZERO_OK ? FAILED : stop ? STOP : save ? SAVE : GO_ON;
     ZERO_TRY(zr_agree_on_largest(train->comm, &verdict, error));
-    if (verdict == 1)
+    if (verdict == STOP)
         status = zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->steps);
-    if (verdict > 0)
+    if (verdict > SAVE)
         return zr_agree(train->comm, status, error);
     l->previous_loss = info.loss;
-    return between_steps(l, info.step, error);
+    ZERO_TRY(between_steps(l, info.step, error));
+    return verdict == SAVE ? zr_train_save_checkpoint(train, info.step, error) : ZERO_OK;
 }
 
 static void plan_evaluations(loop *l)
@@ -193,7 +197,7 @@ static zero_status run_steps(loop *l, zero_error *error)
     zr_train *train = l->train;
     zero_event start = {.kind = ZERO_EVENT_START, .total_steps = train->steps, .print_every = zr_engine_config(train->engine)->steps_per_print};
     send(train, &start);
-    for (int64_t step = 0; step < train->steps; step++)
+    for (int64_t step = train->first_step; step < train->steps; step++)
         ZERO_TRY(run_step(l, error));
     if (l->eval_batches > 0) // so far only parts of the held-out text were read
         return evaluate(l, train->steps, 0, error);

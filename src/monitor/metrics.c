@@ -13,6 +13,7 @@
 
 struct zr_metrics {
     int fd;
+    int64_t lines;
     char *path;
     zr_buffer line;
 };
@@ -29,17 +30,18 @@ static const char *const operations[ZERO_COMM_OP_COUNT] = {
 #undef OPERATION
 };
 
-zero_status zr_metrics_open(const char *path, zr_metrics **out, zero_error *error)
+zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, zero_error *error)
 {
     *out = NULL;
     zr_metrics *metrics = zr_alloc(sizeof *metrics, error);
     if (!metrics)
         return ZERO_ERR_MEMORY;
     metrics->fd = -1;
+    metrics->lines = lines;
     metrics->path = zr_strdup(path, error);
     zero_status status = metrics->path ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK) {
-        metrics->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+        metrics->fd = open(path, O_WRONLY | O_CREAT | (lines ? 0 : O_TRUNC) | O_APPEND | O_CLOEXEC, 0666);
         if (metrics->fd < 0)
             status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", path);
     }
@@ -112,7 +114,13 @@ static zero_status write_line(zr_metrics *metrics, zero_error *error)
             return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s\"", metrics->path);
         done += wrote > 0 ? (size_t)wrote : 0;
     }
+    metrics->lines++;
     return ZERO_OK;
+}
+
+int64_t zr_metrics_lines(const zr_metrics *metrics)
+{
+    return metrics ? metrics->lines : 0;
 }
 
 static void begin_line(zr_metrics *metrics, int64_t step)

@@ -27,7 +27,9 @@ typedef struct zr_metrics_step {
     zero_io io;           // of this step alone
 } zr_metrics_step;
 
-zero_status zr_metrics_open(const char *path, zr_metrics **out, zero_error *error); // creates or truncates
+// Goes on behind the first `lines` lines of the file, which has them; 0: it is created, or emptied.
+zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, zero_error *error);
+int64_t zr_metrics_lines(const zr_metrics *metrics); // in the file; 0 for NULL
 zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step, zero_error *error);
 zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss, zero_error *error);
 void zr_metrics_close(zr_metrics *metrics);

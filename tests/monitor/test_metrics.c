@@ -37,7 +37,7 @@ static void test_step_line(void **state)
     step.traffic.calls[ZERO_COMM_reduce_scatter] = 6;
     step.traffic.bytes[ZERO_COMM_reduce_scatter] = 1048576;
     step.memory.planned[ZERO_TIER_host][ZERO_MEM_parameters] = step.memory.held[ZERO_TIER_host][ZERO_MEM_parameters] = 4096;
-    assert_int_equal(zr_metrics_open(path, &metrics, NULL), ZERO_OK);
+    assert_int_equal(zr_metrics_open(path, 0, &metrics, NULL), ZERO_OK);
     assert_int_equal(zr_metrics_step_write(metrics, &step, NULL), ZERO_OK);
     json_t *line = read_line(0); // before it is closed
     assert_int_equal(json_integer_value(json_object_get(line, "step")), 7);
@@ -62,7 +62,7 @@ static void test_not_finite_is_null(void **state)
 {
     zr_metrics *metrics;
     zr_metrics_step step = {.step = 1, .loss = NAN, .grad_norm = INFINITY};
-    assert_int_equal(zr_metrics_open(path, &metrics, NULL), ZERO_OK);
+    assert_int_equal(zr_metrics_open(path, 0, &metrics, NULL), ZERO_OK);
     assert_int_equal(zr_metrics_step_write(metrics, &step, NULL), ZERO_OK);
     json_t *line = read_line(0);
     assert_true(json_is_null(json_object_get(line, "loss")) && json_is_null(json_object_get(line, "grad_norm")));
@@ -74,10 +74,10 @@ static void test_errors(void **state)
 {
     zr_metrics *metrics;
     zero_error error;
-    assert_int_equal(zr_metrics_open("/proc/nowhere/metrics.jsonl", &metrics, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_metrics_open("/proc/nowhere/metrics.jsonl", 0, &metrics, &error), ZERO_ERR_IO);
     assert_non_null(strstr(error.message, "/proc/nowhere"));
     assert_null(metrics);
-    assert_int_equal(zr_metrics_open("/dev/full", &metrics, NULL), ZERO_OK);
+    assert_int_equal(zr_metrics_open("/dev/full", 0, &metrics, NULL), ZERO_OK);
     assert_int_equal(zr_metrics_eval_write(metrics, 1, 1, &error), ZERO_ERR_IO);
     assert_non_null(strstr(error.message, "/dev/full"));
     zr_metrics_close(metrics);

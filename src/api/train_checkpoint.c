@@ -1,0 +1,227 @@
+// The checkpoints of a training: when, where, how many, and which one a run goes on from.
+//
+//   OUT/checkpoints/step-00000100/    whole or absent (checkpoint/states.h)
+//   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum; a hint, the directories themselves count
+#include "api/agree.h"
+#include "api/checkpoint.h"
+#include "api/train.h"
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "checkpoint/manifest.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FOLDER "checkpoints"
+#define NAME "step-%08lld"
+enum { NAME_BYTES = 32, MOST_LISTED = 4096 };
+
+static char *path_of(const char *out_dir, const char *name, zero_error *error)
+{
+    return zr_sprintf(error, "%s/" FOLDER "%s%s", out_dir, *name ? "/" : "", name);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+// Steps of the directories that are named like checkpoints, newest first; none where there is no folder.
+static int list_steps(const char *folder, int64_t steps[MOST_LISTED])
+{
+    DIR *directory = opendir(folder);
+    int count = 0;
+    for (struct dirent *entry; directory && (entry = readdir(directory)) && count < MOST_LISTED;) {
+        char again[NAME_BYTES];
+        long long step;
+        if (sscanf(entry->d_name, "step-%lld", &step) != 1)
+            continue;
+        snprintf(again, sizeof again, NAME, step);
+        if (!strcmp(again, entry->d_name))
+            steps[count++] = step;
+    }
+    if (directory)
+        closedir(directory);
+    qsort(steps, (size_t)count, sizeof *steps, newest_first);
+    return count;
+}
+
+static bool is_left_over(const char *name)
+{
+    return !strncmp(name, ".step-", 6) || !strncmp(name, "latest.tmp.", 11);
+}
+
+// Rank 0, under the run's lock: what a save that was killed has left.
+static zero_status sweep(const char *folder, zero_error *error)
+{
+    DIR *directory = opendir(folder);
+    zero_status status = ZERO_OK;
+    for (struct dirent *entry; directory && status == ZERO_OK && (entry = readdir(directory));) {
+        if (!is_left_over(entry->d_name))
+            continue;
+        char *path = zr_sprintf(error, "%s/%s", folder, entry->d_name);
+        if (!path)
+            status = ZERO_ERR_MEMORY;
+        else if (unlink(path)) // a directory
+            status = zr_directory_remove(path, error);
+        zr_free(path);
+    }
+    if (directory)
+        closedir(directory);
+    return status;
+}
+
+// Whether the manifest is whole; its files were there before it was.
+static bool is_whole(const char *path)
+{
+    zr_manifest manifest;
+    bool whole = zr_manifest_read(path, &manifest, NULL) == ZERO_OK;
+    if (whole)
+        zr_manifest_free(&manifest);
+    return whole;
+}
+
+// Rank 0: the newest that is whole; *out NULL where there is none.
+static zero_status find_newest(const zr_train *train, char **out, zero_error *error)
+{
+    int64_t steps[MOST_LISTED];
+    char *folder = path_of(train->options->out_dir, "", error);
+    *out = NULL;
+    if (!folder)
+        return ZERO_ERR_MEMORY;
+    zero_status status = sweep(folder, error);
+    int count = list_steps(folder, steps);
+    for (int i = 0; i < count && !*out && status == ZERO_OK; i++) {
+        char *path = zr_sprintf(error, "%s/" NAME, folder, (long long)steps[i]);
+        if (path && is_whole(path)) {
+            *out = path;
+            break;
+        }
+        zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s\" is passed over: it is not whole", path ? path : folder);
+        zr_free(path);
+    }
+    zr_free(folder);
+    return status;
+}
+
+static zero_status write_latest(const char *folder, int64_t step, zero_error *error)
+{
+    char name[NAME_BYTES], line[2 * NAME_BYTES];
+    char *path = zr_sprintf(error, "%s/latest", folder);
+    snprintf(name, sizeof name, NAME, (long long)step);
+    int length = snprintf(line, sizeof line, "%s %08x\n", name, (unsigned)zr_crc32c(0, name, strlen(name)));
+    zero_status status = path ? zr_file_write_durable(path, line, (size_t)length, error) : ZERO_ERR_MEMORY;
+    zr_free(path);
+    return status;
+}
+
+// Rank 0: the newest `keep` stay.
+static zero_status prune(const zr_train *train, const char *folder, zero_error *error)
+{
+    int64_t steps[MOST_LISTED];
+    int count = list_steps(folder, steps);
+    for (int i = (int)train->options->keep; i < count && train->options->keep > 0; i++) {
+        char *path = zr_sprintf(error, "%s/" NAME, folder, (long long)steps[i]);
+        zero_status status = path ? zr_directory_remove(path, error) : ZERO_ERR_MEMORY;
+        zr_free(path);
+        ZERO_TRY(status);
+    }
+    return ZERO_OK;
+}
+
+static json_t *describe(const zr_train *train)
+{
+    json_t *facts = json_pack("{s:I, s:I}", "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics));
+    if (facts && isfinite(train->best))
+        json_object_set_new(facts, "best", json_real(train->best));
+    return facts;
+}
+
+static zero_status make_folder(const zr_train *train, char **folder, zero_error *error)
+{
+    *folder = path_of(train->options->out_dir, "", error);
+    if (!*folder)
+        return ZERO_ERR_MEMORY;
+    return train->comm->rank == 0 ? zr_directory_create(*folder, error) : ZERO_OK;
+}
+
+zero_status zr_train_save_checkpoint(zr_train *train, int64_t step, zero_error *error)
+{
+    char *folder = NULL, *path = NULL;
+    zero_status status = make_folder(train, &folder, error);
+    if (status == ZERO_OK && !(path = zr_sprintf(error, "%s/" NAME, folder, (long long)step)))
+        status = ZERO_ERR_MEMORY;
+    status = zr_agree(train->comm, status, error);
+    if (status == ZERO_OK)
+        status = zr_checkpoint_save(train->engine, path, json_pack("{s:o}", "train", describe(train)), error);
+    if (status == ZERO_OK && train->comm->rank == 0)
+        status = write_latest(folder, step, error);
+    if (status == ZERO_OK && train->comm->rank == 0)
+        status = prune(train, folder, error);
+    status = zr_agree(train->comm, status, error);
+    train->saved_step = status == ZERO_OK ? step : train->saved_step;
+    train->saved_at = zr_clock_seconds();
+    zr_free(path);
+    zr_free(folder);
+    return status;
+}
+
+static zero_status read_facts(zr_train *train, const char *path, json_t *state, zero_error *error)
+{
+    const json_t *facts = json_object_get(state, "train"), *best = json_object_get(facts, "best");
+    int64_t seq = json_integer_value(json_object_get(facts, "seq")), seed = json_integer_value(json_object_get(state, "seed"));
+    if (seq != train->seq || seed != train->seed)
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run has %lld and %lld: it would read other text from here on", path,
+                       (long long)seq, (long long)seed, (long long)train->seq, (long long)train->seed);
+    train->first_lines = json_integer_value(json_object_get(facts, "lines"));
+    train->best = json_is_number(best) ? json_number_value(best) : INFINITY;
+    return ZERO_OK;
+}
+
+// The path that rank 0 has found, on every rank; "" where there is none.
+static zero_status share_path(const zr_train *train, const char *found, char out[4096], zero_error *error)
+{
+    memset(out, 0, 4096);
+    if (found)
+        snprintf(out, 4096, "%s", found);
+    return zr_comm_broadcast(train->comm, out, 4096, 0, error);
+}
+
+zero_status zr_train_resume(zr_train *train, zero_error *error)
+{
+    char *found = NULL, path[4096];
+    json_t *state = NULL;
+    int64_t none;
+    zero_status status = train->comm->rank == 0 ? find_newest(train, &found, error) : ZERO_OK;
+    status = zr_agree(train->comm, status, error);
+    if (status == ZERO_OK)
+        status = share_path(train, found, path, error);
+    zr_free(found);
+    ZERO_TRY(status);
+    if (!path[0]) {
+        zr_log(&train->logger, ZERO_LOG_INFO, "resume   there is no checkpoint yet: from the start");
+        return ZERO_OK;
+    }
+    ZERO_TRY(zr_checkpoint_load(train->engine, path, &state, error));
+    status = zr_agree(train->comm, read_facts(train, path, state, error), error);
+    json_decref(state);
+    zero_position(train->engine, &train->first_step, &none);
+    if (status == ZERO_OK)
+        zr_log(&train->logger, ZERO_LOG_INFO, "resume   from step %lld of \"%s\"", (long long)train->first_step, path);
+    train->saved_step = train->first_step;
+    return status;
+}
+
+bool zr_train_wants_checkpoint(const zr_train *train, int64_t step)
+{
+    const zero_train_options *options = train->options;
+    bool by_steps = options->save_every > 0 && step % options->save_every == 0;
+    bool by_time = options->save_seconds > 0 && zr_clock_seconds() - train->saved_at >= options->save_seconds;
+    return !options->dry_run && step > train->saved_step && (by_steps || by_time);
+}

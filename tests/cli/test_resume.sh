@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# A run that is killed, however often and whenever, and goes on with --resume, ends with the bytes of one that was not.
+. "$(dirname "$0")/lib.sh"
+
+COMMON="--micro-batch 2 --seed 5"
+RUN="$COMMON --ranks 2 --steps 30 --save-every 3"
+losses() { # the lines of a run without what depends on the clock
+    python3 - "$1" <<'PY'
+import sys, json
+for line in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")):
+    print(line["step"], line.get("loss"), line.get("grad_norm"), line.get("val_loss"))
+PY
+}
+same() { # same A B: two runs are one
+    cmp "$1/model/model.safetensors" "$2/model/model.safetensors" || fail "other weights in $2"
+    diff <(losses "$1") <(losses "$2") >difference.txt || fail "other lines in $2/metrics.jsonl: $(head -6 difference.txt)"
+}
+checkpoints() { ls -A "$1/checkpoints" | tr '\n' ' '; }
+
+train $RUN --out unbroken
+[ "$(checkpoints unbroken)" = "latest step-00000027 step-00000030 " ] || fail "checkpoints: $(checkpoints unbroken)"
+for stage in 1 3; do
+    train $RUN --stage $stage --out whole --overwrite
+    rm -rf broken
+    killed=0
+    for attempt in $(seq 40); do
+        "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --stage $stage --out broken --resume >out.txt 2>err.txt &
+        parent=$!
+        sleep 0.$((RANDOM % 4))$((RANDOM % 10))
+        victims="$parent $(children_of $parent)"
+        [ $((RANDOM % 2)) = 0 ] || victims=$(children_of $parent | tail -1)
+        kill -KILL $victims 2>/dev/null && killed=$((killed + 1))
+        { wait $parent; } 2>/dev/null && break
+        [ $killed -lt 12 ] || break
+    done
+    train $RUN --stage $stage --out broken --resume
+    same whole broken
+    [ "$(checkpoints broken)" = "$(checkpoints whole)" ] || fail "after $killed kills: $(checkpoints broken)"
+done
+
+# There is nothing to go on from, or only what is damaged.
+train $RUN --out fresh --resume
+same unbroken fresh
+train $COMMON --ranks 2 --steps 20 --save-every 5 --keep 0 --out damaged
+[ "$(checkpoints damaged)" = "latest step-00000005 step-00000010 step-00000015 step-00000020 " ] || fail "--keep 0 keeps $(checkpoints damaged)"
+cp -r damaged cut
+truncate -s 100 cut/checkpoints/step-00000020/manifest.json
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $COMMON --ranks 2 --steps 20 --save-every 5 --keep 0 --out cut --resume
+grep -q 'step-00000020" is passed over' out.txt err.txt || fail "nothing is said of the damage"
+grep -q 'from step 15 of ' out.txt err.txt || fail "not from step 15: $(cat out.txt)"
+same damaged cut
+printf '\377' | dd of=damaged/checkpoints/step-00000020/exp_avg.safetensors bs=1 seek=5000 conv=notrunc status=none
+refused 65 "step-00000020/exp_avg.safetensors" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 2 --steps 20 --out damaged --resume
+
+# Fewer ranks, another stage and another tier go on from the same state.
+cp -r unbroken moved
+rm -r moved/checkpoints/step-00000030
+train $COMMON --ranks 1 --steps 30 --stage 3 --accumulation 2 --out moved --resume
+[ "$(losses moved | head -28 | tail -1)" = "$(losses unbroken | head -28 | tail -1)" ] || fail "lines before the checkpoint changed"
+python3 - <<'PY' || fail "another loss on one rank"
+import json
+last = [[json.loads(l) for l in open(d + "/metrics.jsonl") if "grad_norm" in l][-1]["loss"] for d in ("unbroken", "moved")]
+assert abs(last[0] - last[1]) < 1e-3, last
+PY
+
+refused 64 "options.resume and options.overwrite" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out out --resume --overwrite
+refused 78 "seed 5" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --micro-batch 2 --ranks 2 --steps 30 --seed 6 --out unbroken --resume
+echo "a run that is killed goes on to the same bytes"
