@@ -5,7 +5,7 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0 # a sanitizer w
 now() { date +%s%N; }
 parent=
 trap '[ -z "$parent" ] || kill -KILL $parent 2>/dev/null; cd /; rm -rf "$WORK"' EXIT
-ours_in_shm() { ls /dev/shm 2>/dev/null | grep -i zero; } # others may use it at the same time
+ours_in_shm() { find /dev/shm -maxdepth 1 -iname '*zero*' ! -type d 2>/dev/null; } # directories are other tests' own, which run beside this one
 start() { # the parent's number in $parent, once step lines come
     rm -rf run
     "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --quiet --ranks 3 --stage 3 --micro-batch 1 --steps 10000000 --out run >out.txt 2>err.txt &
