@@ -11,10 +11,9 @@ typedef struct cli_console {
     bool bar_shown;
     int64_t print_every;     // steps between lines
     double bar_drawn_at;     // seconds
-    const volatile int *stop; // signal that asks for the end; may be NULL
 } cli_console;
 
-void cli_console_init(cli_console *console, bool quiet, const volatile int *stop);
+void cli_console_init(cli_console *console, bool quiet);
 int cli_console_progress(void *console, const zero_event *event);                          // a zero_progress
 void cli_console_log(void *console, zero_log_level level, const char *message);            // a zero_logger
 void cli_console_clear(cli_console *console);                                              // before anything else is printed

@@ -77,6 +77,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard = "2", .help = "newest checkpoints that stay; 0: all"},
     [OPT_RESUME] = {.name = "--resume", .kind = CLI_FLAG, .commands = TRAIN,
         .help = "go on from the newest whole checkpoint of --out, or from the start where there is none"},
+    [OPT_GRACE] = {.name = "--grace", .argument = "SECONDS", .kind = CLI_REAL, .commands = RUN, .least = 0.001, .most = 1e9,
+        .standard = "30", .help = "after SIGTERM or Ctrl-C, which are passed on, ranks that still run are killed; a second one kills at once"},
     [OPT_PROMPT] = {.name = "--prompt", .argument = "TEXT", .kind = CLI_TEXT, .commands = GENERATE,
         .standard_text = "a new line", .help = "what the text begins with"},
     [OPT_TOKENS] = {.name = "--tokens", .argument = "N", .kind = CLI_INTEGER, .commands = GENERATE, .least = 1, .most = 1e9,
@@ -113,11 +115,13 @@ const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_TRAIN] = {.name = "train", .usage = "--new SPEC | --model DIR  --data FILE...  --out DIR  [OPTION...]", .run = cli_train,
         .purpose = "train a model on text with ZeRO stages 0 to 3",
         .detail = "DIR of --out gets metrics.jsonl (one object a step), config.json as resolved, model/ (the last weights, which "
-                  "Hugging Face's transformers opens) and, where text is held out, best/. Under mpirun or srun --ranks is not needed."},
+                  "Hugging Face's transformers opens) and, where text is held out, best/. Under mpirun or srun --ranks is not needed. SIGTERM, SIGUSR1, "
+                  "Ctrl-C and the end of a Slurm allocation (SLURM_JOB_END_TIME): all ranks save after the step under way, the command that "
+                  "goes on is printed, and the exit code is 75; a second signal ends it now."},
     [CLI_RUN] = {.name = "run", .usage = "--ranks N PROGRAM [ARG...]", .runs_program = true, .run = cli_run,
         .purpose = "start a program of your own on N ranks of this machine",
         .detail = "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its environment; zero_comm_open reads them. "
-                  "If one rank fails, the others are ended."},
+                  "If one rank fails, the others are ended. SIGTERM, Ctrl-C (as SIGTERM) and SIGUSR1 are passed on."},
     [CLI_EVAL] = {.name = "eval", .usage = "--model DIR --data FILE [OPTION...]", .run = cli_eval,
         .purpose = "mean cross-entropy of a text",
         .detail = "Windows start at i*T, i < floor((n-1)/T); targets are shifted by one, the tail is dropped. Standard output: a line "

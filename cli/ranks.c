@@ -5,6 +5,7 @@
 #include "signals.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,13 +41,39 @@ int cli_supervise(const cli_arguments *a)
         return cli_fail(a->command, &error);
     memcpy(argv, a->argv, count * sizeof *argv);
     argv[0] = program;
-    zero_run_options options = {.struct_size = sizeof options, .ranks = (int)a->integer[OPT_RANKS], .argv = argv, .stop = cli_signals_install()};
+    zero_run_options options = {.struct_size = sizeof options, .ranks = (int)a->integer[OPT_RANKS], .argv = argv, .grace_seconds = -1,
+                                .stop = cli_signals_install(CLI_SIGNALS_ALONE).stop};
     int code = 0;
     if (zero_run(&options, &code, &error) != ZERO_OK) {
         int of_status = cli_fail(a->command, &error);
         code = code ? code : of_status;
     }
     free(argv);
+    return code;
+}
+
+static void print_word(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        fprintf(stderr, " %s", word);
+        return;
+    }
+    fputs(" '", stderr);
+    for (; *word; word++)
+        *word == '\'' ? fputs("'\\''", stderr) : fputc(*word, stderr);
+    fputc('\'', stderr);
+}
+
+int cli_say_resume(const cli_arguments *a, int code)
+{
+    if (code != zero_status_exit_code(ZERO_ERR_STOPPED) || a->given[OPT_DRY_RUN])
+        return code;
+    fprintf(stderr, "go on with: zero %s", a->command->name);
+    for (int i = 2; a->argv[i]; i++)
+        if (strcmp(a->argv[i], "--overwrite") && strcmp(a->argv[i], "--resume"))
+            print_word(a->argv[i]);
+    fputs(" --resume\n", stderr);
     return code;
 }
 

@@ -5,20 +5,37 @@
 #include <stddef.h>
 #include <unistd.h>
 
-static volatile int stop; // a handler has nowhere else to write
+static volatile int stop, notes; // a handler has nowhere else to write
 
 static void remember(int number)
+{
+    stop = number;
+}
+
+static void remember_or_end(int number)
 {
     if (stop)
         _exit(128 + number);
     stop = number;
 }
 
-const volatile int *cli_signals_install(void)
+static void count(int number)
 {
-    struct sigaction action = {.sa_handler = remember};
+    notes++;
+}
+
+static void handle(int number, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    return &stop;
+    sigaction(number, &action, NULL);
+}
+
+cli_signals cli_signals_install(cli_signals_role role)
+{
+    void (*handler)(int) = role == CLI_SIGNALS_SUPERVISED ? remember : remember_or_end;
+    handle(SIGINT, role == CLI_SIGNALS_SUPERVISED ? SIG_IGN : handler); // a terminal's goes to all of its processes
+    handle(SIGTERM, handler);
+    handle(SIGUSR1, role == CLI_SIGNALS_RUNNER ? count : handler);
+    return (cli_signals){&stop, &notes};
 }

@@ -5,6 +5,8 @@
 #include "ranks.h"
 #include "signals.h"
 
+#include <stdlib.h>
+
 // What no other code can say in terms of options; 0: nothing is wrong.
 static int check(const cli_arguments *a)
 {
@@ -20,7 +22,14 @@ static int check(const cli_arguments *a)
     return 0;
 }
 
-static zero_train_options options_of(const cli_arguments *a, const cli_overrides *overrides, cli_console *console)
+// When Slurm ends the allocation, in seconds since 1970; 0: nobody has said.
+static double end_of_allocation(void)
+{
+    const char *text = getenv("SLURM_JOB_END_TIME");
+    return text ? strtod(text, NULL) : 0;
+}
+
+static zero_train_options options_of(const cli_arguments *a, const cli_overrides *overrides, const cli_signals *signals, cli_console *console)
 {
     return (zero_train_options){
         .struct_size = sizeof(zero_train_options),
@@ -33,26 +42,29 @@ static zero_train_options options_of(const cli_arguments *a, const cli_overrides
         .eval_every = !a->given[OPT_EVAL_EVERY] ? 0 : a->integer[OPT_EVAL_EVERY] ? a->integer[OPT_EVAL_EVERY] : -1,
         .sample_every = a->integer[OPT_SAMPLE_EVERY], .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND],
         .save_every = a->integer[OPT_SAVE_EVERY], .save_seconds = a->real[OPT_SAVE_SECONDS], .keep = a->integer[OPT_KEEP], .resume = a->given[OPT_RESUME],
+        .stop = signals->stop, .end_by = end_of_allocation(),
         .profile = a->text[OPT_PROFILE], .dry_run = a->given[OPT_DRY_RUN], .strict = a->given[OPT_STRICT], .overwrite = a->given[OPT_OVERWRITE],
         .logger = {.write = cli_console_log, .user = console}, .progress = cli_console_progress, .progress_user = console,
     };
 }
 
-static int train_rank(const cli_arguments *a, zero_comm *comm)
+static int train_rank(const cli_arguments *a, zero_comm *comm, const cli_signals *signals)
 {
-    const volatile int *stop = zero_comm_size(comm) == 1 && !zero_supervised() ? cli_signals_install() : NULL;
     cli_console console;
-    cli_console_init(&console, a->given[OPT_QUIET] || zero_comm_rank(comm) > 0, stop);
+    cli_console_init(&console, a->given[OPT_QUIET] || zero_comm_rank(comm) > 0);
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
-    zero_train_options options = options_of(a, &overrides, &console);
+    zero_train_options options = options_of(a, &overrides, signals, &console);
     zero_error error = {0};
     zero_status status = zero_train(comm, &options, &error);
     cli_console_clear(&console);
     if (status == ZERO_OK)
         return 0;
-    int code = cli_fail_rank(a->command, comm, &error);
-    return status == ZERO_ERR_CANCELLED && stop && *stop ? 128 + *stop : code;
+    if (status != ZERO_ERR_STOPPED || zero_supervised())
+        return cli_fail_rank(a->command, comm, &error);
+    if (zero_comm_rank(comm) == 0)
+        cli_say_resume(a, cli_fail(a->command, &error));
+    return zero_status_exit_code(status); // the others know it all
 }
 
 int cli_train(const cli_arguments *a)
@@ -61,11 +73,12 @@ int cli_train(const cli_arguments *a)
     if (code)
         return code;
     if (cli_is_parent(a, &code))
-        return cli_supervise(a);
+        return cli_say_resume(a, cli_supervise(a));
+    cli_signals signals = cli_signals_install(zero_supervised() ? CLI_SIGNALS_SUPERVISED : CLI_SIGNALS_ALONE);
     zero_comm *comm = code ? NULL : cli_open_comm(a, &code);
     if (!comm)
         return code;
-    code = train_rank(a, comm);
+    code = train_rank(a, comm, &signals);
     zero_comm_destroy(comm);
     return code;
 }

@@ -128,6 +128,14 @@ ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *director
 // a training goes on to the same bits. Collective, between steps only. ZERO_ERR_IO; ZERO_ERR_DATA naming file and tensor.
 ZERO_API zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
 ZERO_API zero_status zero_load_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
+// The same while the next step is computed: between the two calls a thread of each rank writes states from where they lie, and an update
+// waits for what it is about to change. The directory is there once zero_end_checkpoint has returned, which waits for the rest. In between
+// nothing but steps may change states, and the engine stays. With states on NVMe, and under a delayed update, all is written by
+// zero_begin_checkpoint. Collective, between steps only. A failure leaves the engine as it is; *out is NULL after one, and freed by
+// zero_end_checkpoint in any case.
+typedef struct zero_checkpoint zero_checkpoint;
+ZERO_API zero_status zero_begin_checkpoint(zero_engine *engine, const char *directory, zero_checkpoint **out, zero_error *error);
+ZERO_API zero_status zero_end_checkpoint(zero_checkpoint *checkpoint, zero_error *error);
 
 ZERO_API void zero_destroy(zero_engine *engine); // not collective; NULL is allowed
 

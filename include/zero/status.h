@@ -34,6 +34,7 @@ extern "C" {
     X(ERR_TIMEOUT, 74, "a rank made no progress within the deadline")  \
     X(ERR_PEER, 74, "another rank failed")                             \
     X(ERR_CANCELLED, 75, "cancelled by the caller")                    \
+    X(ERR_STOPPED, 75, "ended as asked; saved, and may go on")         \
     X(ERR_INTERNAL, 70, "an invariant of the library does not hold")
 
 typedef enum zero_status {

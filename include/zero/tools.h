@@ -51,6 +51,9 @@ typedef struct zero_train_options {
     double save_seconds;      // a checkpoint where the last one is so old; 0: by steps alone
     int64_t keep;             // newest checkpoints that stay; 0: all
     int resume;               // go on from the newest whole checkpoint in out_dir, or from the start where there is none
+    const volatile int *stop; // a signal number, on any rank, once the run is to end: all ranks save after the step under way and end with
+                              // ZERO_ERR_STOPPED; may be NULL
+    double end_by;            // seconds since 1970: saves and ends likewise shortly before; 0: no such time
     int dry_run, strict, overwrite;
     const char *profile;      // a file for a Chrome trace of steps 3 to 5 (of fewer, the last ones), all ranks; NULL: none
     zero_logger logger;
@@ -104,11 +107,14 @@ typedef struct zero_run_options {
     size_t struct_size;
     int ranks;
     const char *const *argv;  // NULL-terminated; argv[0] is looked up in PATH
-    const volatile int *stop; // a signal number once the caller wants the ranks to end; may be NULL
+    const volatile int *stop; // a signal number once the caller wants the ranks to end: it is passed on to them (SIGINT as SIGTERM); may be NULL
+    double grace_seconds;     // that they have from then on, before they are killed; 0: 30; less: as long as they take
+    const volatile int *notes; // how often SIGUSR1 came: each change is passed on to the ranks, and ends nothing; may be NULL
     zero_logger logger;
 } zero_run_options;
 // Starts argv on `ranks` ranks of this machine and supervises them: if one fails, the others are ended within two seconds.
-// *exit_code: of the rank that failed first (128+n for a signal), else 0. The message names rank, cause and step.
+// *exit_code: of the rank that failed first (128+n for a signal), else 0. The message names rank, cause and step. Once *stop is set, the
+// exit codes of ranks that end by themselves are what counts (75: saved); ZERO_ERR_CANCELLED and 128+n where a signal ended them.
 ZERO_API zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error *error);
 
 // Ranks of the job that a launcher (zero run, mpirun, srun, torchrun) describes in the environment; 0: there is none.

@@ -2,21 +2,11 @@
 #include "api/checkpoint.h"
 
 #include "api/agree.h"
-#include "api/model_view.h"
-#include "checkpoint/states.h"
 #include "model/unit.h"
 
 #include <string.h>
 
-enum { MOST_VECTORS = 4 };
-
-typedef struct vectors { // of an engine
-    zr_model_view views[MOST_VECTORS];
-    zr_state_vector of[MOST_VECTORS];
-    int count;
-} vectors;
-
-static zero_status add(vectors *v, zero_engine *engine, zr_vector vector, const char *name, zero_dtype dtype, zero_error *error)
+static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vector, const char *name, zero_dtype dtype, zero_error *error)
 {
     ZERO_TRY(zr_model_view_create(engine, vector, &v->views[v->count], error));
     v->of[v->count] = (zr_state_vector){.name = name, .dtype = dtype, .view = v->views[v->count].view};
@@ -25,7 +15,7 @@ static zero_status add(vectors *v, zero_engine *engine, zr_vector vector, const 
 }
 
 // behind: units read parameters that are one update older than the weights.
-static zero_status list(zero_engine *engine, bool behind, vectors *v, zero_error *error)
+static zero_status list(zero_engine *engine, bool behind, zr_state_vectors *v, zero_error *error)
 {
     const zr_settings *settings = &zr_engine_plan(engine)->settings;
     const zr_optimizer_traits *traits = zr_optimizer_traits_of(zr_engine_config(engine)->optimizer.kind);
@@ -35,7 +25,7 @@ static zero_status list(zero_engine *engine, bool behind, vectors *v, zero_error
     return behind ? add(v, engine, ZR_VECTOR_PARAMETERS, "parameters", settings->precision.parameters, error) : ZERO_OK;
 }
 
-static void release(vectors *v)
+void zr_state_vectors_free(zr_state_vectors *v)
 {
     for (int i = 0; i < v->count; i++)
         zr_model_view_free(&v->views[i]);
@@ -73,22 +63,29 @@ static zero_status read_state(const zero_engine *engine, const char *directory, 
     return ZERO_OK;
 }
 
-zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more, zero_error *error)
+zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, json_t *more, zr_state_vectors *vectors, json_t **state, zero_error *error)
 {
-    vectors v = {0};
-    json_t *state = describe_state(engine);
     bool behind = false;
-    zero_status status = state && (!more || !json_object_update(state, more)) ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", directory);
+    *vectors = (zr_state_vectors){0};
+    *state = describe_state(engine);
+    zero_status status = *state && (!more || !json_object_update(*state, more)) ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", directory);
     json_decref(more);
     if (status == ZERO_OK)
         status = zr_engine_settle(engine, &behind, error);
     if (status == ZERO_OK)
-        status = list(engine, behind, &v, error);
-    status = zr_agree(zr_engine_comm(engine), status, error);
+        status = list(engine, behind, vectors, error);
+    return zr_agree(zr_engine_comm(engine), status, error);
+}
+
+zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more, zero_error *error)
+{
+    zr_state_vectors v;
+    json_t *state;
+    zero_status status = zr_checkpoint_describe(engine, directory, more, &v, &state, error);
     if (status == ZERO_OK)
         status = zr_states_save(zr_engine_comm(engine), directory, v.of, v.count, state, error);
     json_decref(state);
-    release(&v);
+    zr_state_vectors_free(&v);
     return status;
 }
 
@@ -96,7 +93,7 @@ zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_
 static zero_status fill(zero_engine *engine, const char *directory, const zr_manifest *manifest, zero_error *error)
 {
     bool behind = zr_engine_plan(engine)->settings.delayed && zr_manifest_find(manifest, "parameters.safetensors");
-    vectors v = {0};
+    zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);
     zero_status status = zr_agree(comm, list(engine, behind, &v, error), error);
     if (status == ZERO_OK)
@@ -109,7 +106,7 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
         status = zr_states_load(comm, directory, manifest, &v.of[v.count - 1], 1, error);
     if (status == ZERO_OK && behind)
         status = zr_engine_parameters_behind(engine, error);
-    release(&v);
+    zr_state_vectors_free(&v);
     return status;
 }
 

@@ -2,11 +2,26 @@
 #ifndef ZR_API_CHECKPOINT_H
 #define ZR_API_CHECKPOINT_H
 
+#include "api/model_view.h"
 #include "base/json.h"
-#include "engine/engine.h"
+#include "checkpoint/states.h"
 
 // Collective, between steps. more: members beside the engine's own in the manifest's "state" (rank 0's counts); NULL: none. Stolen.
 zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more, zero_error *error);
+// saving.c: zero_begin_checkpoint with `more`; and, not collective, where the other ranks cannot be reached any more: nothing is left of it.
+zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json_t *more, zero_checkpoint **out, zero_error *error);
+void zr_checkpoint_abandon(zero_checkpoint *checkpoint);
+
+// Between checkpoint.c and saving.c: the vectors that an engine keeps, and the rest of what makes it go on as if nothing had happened.
+enum { ZR_MOST_STATE_VECTORS = 4 };
+typedef struct zr_state_vectors {
+    zr_model_view views[ZR_MOST_STATE_VECTORS];
+    zr_state_vector of[ZR_MOST_STATE_VECTORS];
+    int count;
+} zr_state_vectors;
+// Collective. *state: the manifest's, with `more`, which is stolen. Freed by the second function whatever the first one answers.
+zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, json_t *more, zr_state_vectors *vectors, json_t **state, zero_error *error);
+void zr_state_vectors_free(zr_state_vectors *vectors);
 // Collective, between steps. *state: the manifest's, for whoever put more into it; NULL: not wanted; json_decref.
 zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_t **state, zero_error *error);
 

@@ -37,18 +37,15 @@ static bool has(const zr_model_view *view, int piece)
     return view->vector == ZR_VECTOR_MASTER || zr_engine_has_state(view->engine, piece, view->vector);
 }
 
-static zero_status visit_ranges(void *user, bool changed, zr_range_use use, void *use_user, zero_error *error)
+// Parts are pieces.
+static zero_status visit_ranges(void *user, int part, bool changed, zr_range_use use, void *use_user, zero_error *error)
 {
     const zr_model_view *view = user;
-    const zr_plan *plan = zr_engine_plan(view->engine);
-    for (int p = 0; p < plan->piece_count; p++) {
-        visiting visiting = {.view = view, .piece = &plan->pieces[p], .use = use, .user = use_user};
-        if (!has(view, p))
-            continue;
-        ZERO_TRY(view->vector == ZR_VECTOR_MASTER ? zr_engine_visit_weights(view->engine, p, changed, use_portion, &visiting, error)
-                                                  : zr_engine_visit_state(view->engine, p, view->vector, changed, use_portion, &visiting, error));
-    }
-    return ZERO_OK;
+    visiting visiting = {.view = view, .piece = &zr_engine_plan(view->engine)->pieces[part], .use = use, .user = use_user};
+    if (!has(view, part))
+        return ZERO_OK;
+    return view->vector == ZR_VECTOR_MASTER ? zr_engine_visit_weights(view->engine, part, changed, use_portion, &visiting, error)
+                                            : zr_engine_visit_state(view->engine, part, view->vector, changed, use_portion, &visiting, error);
 }
 
 static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
@@ -91,7 +88,7 @@ zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_model
         zr_model_view_free(out);
         return ZERO_ERR_MEMORY;
     }
-    out->view = (zr_weight_view){.tensors = out->listed, .visit = visit_ranges, .user = out};
+    out->view = (zr_weight_view){.tensors = out->listed, .parts = plan->piece_count, .visit = visit_ranges, .user = out};
     for (int p = 0; p < plan->piece_count; p++)
         if (has(out, p))
             list_piece(out, &plan->pieces[p]);

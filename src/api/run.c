@@ -127,7 +127,7 @@ static zero_status run_on(const zero_run_options *options, const char *path, zr_
         if (status != ZERO_OK)
             kill_started(place.children, options->ranks);
         else
-            status = zr_run_watch(host, place.children, options->stop, exit_code, error);
+            status = zr_run_watch(host, place.children, options, exit_code, error);
     }
     zr_free(place.children);
     zr_free(place.masks);

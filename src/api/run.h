@@ -29,6 +29,6 @@ typedef struct zr_spawn {
 zero_status zr_run_spawn(const zr_spawn *spawn, zr_child *out, zero_error *error);
 
 // run_watch.c: until every child has ended and is reaped. *exit_code and the message are those of the first failure.
-zero_status zr_run_watch(zr_local_host *host, zr_child *children, const volatile int *stop, int *exit_code, zero_error *error);
+zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, zero_error *error);
 
 #endif

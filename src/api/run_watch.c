@@ -1,4 +1,5 @@
-// The supervisor: waits for its children, tells the others when one fails, and ends those that do not end by themselves.
+// The supervisor: waits for its children, passes on what it is asked, tells the others when one fails, and ends those that do not end by
+// themselves.
 // Invariant: it returns only when every child is reaped.
 #define _GNU_SOURCE
 #include "api/run.h"
@@ -6,6 +7,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,16 +17,20 @@
 
 // After a failure the ranks hear of it from each other and end with a message of their own; then they are asked, then made to.
 static const double ASK_AFTER = 0.7, KILL_AFTER = 1.4, LOOK_EVERY = 0.05; // seconds
+// Asked to end, the ranks have their time; from the first that has ended on, the others have this much.
+static const double GRACE = 30, LINGER = 10;
 
 typedef struct watch {
     zr_local_host *host;
     zr_child *children;
     struct pollfd *polls;
-    const volatile int *stop;
+    const zero_run_options *options;
     int alive, first; // rank of the first that failed, -1: none
     int signal;       // that the caller wants the ranks to end with, 0: none
-    double failed_at; // when the end began
+    double failed_at; // when the end of a failure began
+    double kill_at;   // of an end that was asked for
     int sent;         // the strongest signal that was sent to all
+    int noted;        // of *options->notes
 } watch;
 
 static bool ended_badly(int wait_status)
@@ -56,7 +62,9 @@ static void reap(watch *w)
         *child = (zr_child){.pidfd = -1, .wait_status = status};
         w->alive--;
         zr_local_host_note_death(w->host, r, status);
-        if (!ended_badly(status) || w->sent)
+        if (w->signal)
+            w->kill_at = fmin(w->kill_at, zr_clock_seconds() + LINGER);
+        if (!ended_badly(status) || (w->sent && !w->signal))
             continue;
         if (w->first < 0)
             w->failed_at = zr_clock_seconds();
@@ -65,7 +73,7 @@ static void reap(watch *w)
     }
 }
 
-static void send_all(watch *w, int number)
+static void pass_on(const watch *w, int number)
 {
     for (int r = 0; r < w->host->ranks; r++) {
         if (w->children[r].pid) {
@@ -73,22 +81,36 @@ static void send_all(watch *w, int number)
             kill(w->children[r].pid, SIGCONT); // a stopped rank hears nothing
         }
     }
+}
+
+static void send_all(watch *w, int number)
+{
+    pass_on(w, number);
     w->sent = number;
+}
+
+// What the caller asks for: SIGINT may have reached the ranks from the terminal already, so it is another one that asks them.
+static void obey(watch *w)
+{
+    const zero_run_options *options = w->options;
+    if (options->notes && *options->notes != w->noted) {
+        w->noted = *options->notes;
+        pass_on(w, SIGUSR1);
+    }
+    if (!options->stop || !*options->stop || w->signal)
+        return;
+    w->signal = *options->stop;
+    w->kill_at = options->grace_seconds < 0 ? INFINITY : zr_clock_seconds() + (options->grace_seconds > 0 ? options->grace_seconds : GRACE);
+    send_all(w, w->signal == SIGINT ? SIGTERM : w->signal);
 }
 
 static void end_the_rest(watch *w)
 {
-    if (w->stop && *w->stop && !w->signal) {
-        w->signal = *w->stop;
-        w->failed_at = zr_clock_seconds();
-        send_all(w, SIGTERM);
-    }
-    if (w->first < 0 && !w->signal)
-        return;
-    double since = zr_clock_seconds() - w->failed_at;
-    if (since > KILL_AFTER && w->sent != SIGKILL)
+    double now = zr_clock_seconds();
+    bool late = w->signal ? now > w->kill_at : w->first >= 0 && now - w->failed_at > KILL_AFTER;
+    if (late && w->sent != SIGKILL)
         send_all(w, SIGKILL);
-    else if (since > ASK_AFTER && !w->sent)
+    else if (w->first >= 0 && !w->sent && now - w->failed_at > ASK_AFTER)
         send_all(w, SIGTERM);
 }
 
@@ -105,11 +127,22 @@ static int code_of(int wait_status)
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
+// Whether a rank died of what it was sent at the caller's wish.
+static bool died_as_asked(const watch *w)
+{
+    for (int r = 0; r < w->host->ranks; r++) {
+        int status = w->children[r].wait_status, number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        if (number && w->signal && (number == w->sent || number == w->signal || number == SIGTERM))
+            return true;
+    }
+    return false;
+}
+
 // The first failure that anyone noticed decides; a rank's own exit code, where it had one, is handed on.
 static zero_status report(const watch *w, int *exit_code, zero_error *error)
 {
     zr_local_failure failure;
-    if (w->signal) {
+    if (died_as_asked(w)) {
         *exit_code = 128 + w->signal;
         return zr_fail(error, ZERO_ERR_CANCELLED, "ended by signal %d (%s)", w->signal, strsignal(w->signal));
     }
@@ -125,9 +158,9 @@ static zero_status report(const watch *w, int *exit_code, zero_error *error)
     return zr_fail(error, failure.status, "%s", own_words(&failure));
 }
 
-zero_status zr_run_watch(zr_local_host *host, zr_child *children, const volatile int *stop, int *exit_code, zero_error *error)
+zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, zero_error *error)
 {
-    watch w = {.host = host, .children = children, .stop = stop, .first = -1};
+    watch w = {.host = host, .children = children, .options = options, .first = -1};
     w.polls = zr_alloc((size_t)host->ranks * sizeof *w.polls, error);
     zero_status no_memory = w.polls ? ZERO_OK : ZERO_ERR_MEMORY;
     for (int r = 0; r < host->ranks; r++)
@@ -140,6 +173,7 @@ zero_status zr_run_watch(zr_local_host *host, zr_child *children, const volatile
         else
             wait_a_little(&w);
         reap(&w);
+        obey(&w);
         end_the_rest(&w);
     }
     zr_free(w.polls);

@@ -3,6 +3,7 @@
 #include "api/train.h"
 
 #include "api/agree.h"
+#include "api/checkpoint.h"
 #include "api/initialize.h"
 #include "api/sampler.h"
 #include "api/tiling.h"
@@ -138,9 +139,10 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     zero_status status = zr_agree(comm, prepare(&train, error), error);
     if (status == ZERO_OK) {
         status = run(&train, error);
-        if (status != ZERO_OK && status != ZERO_ERR_CANCELLED)
+        if (status != ZERO_OK && status != ZERO_ERR_CANCELLED && status != ZERO_ERR_STOPPED)
             zero_comm_abort(comm, error->message);
     }
+    zr_checkpoint_abandon(train.saving);
     zr_outputs_close(&train.outputs, false);
     zero_destroy(train.engine);
     zr_config_destroy(train.config);

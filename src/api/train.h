@@ -39,7 +39,10 @@ typedef struct zr_train {
     int64_t first_step;         // steps that were made before this run: of the checkpoint that it goes on from
     int64_t first_lines;        // of metrics.jsonl, then
     int64_t saved_step;         // of the newest checkpoint
-    double saved_at;            // seconds of zr_clock_seconds
+    int64_t saving_step;        // of the one that is being written, or was last
+    zero_checkpoint *saving;    // NULL: none is being written
+    double saved_at;            // seconds of zr_clock_seconds, when the last one was begun
+    double longest_save, longest_step; // seconds
     double best;                // lowest loss over the held-out text; INFINITY: none yet
     double last_eval;           // over the whole of it, at the end
 } zr_train;
@@ -63,11 +66,16 @@ zero_status zr_train_loop(zr_train *train, zero_error *error);
 zr_step_range zr_train_profile_steps(const zr_train *train);
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error);
 zero_status zr_train_profile_write(const zr_train *train, zero_error *error);
-// train_checkpoint.c. Collective: a checkpoint after that many steps; the newest one loaded, where there is any. Not collective, by rank 0's clock:
-// whether one is due.
-zero_status zr_train_save_checkpoint(zr_train *train, int64_t step, zero_error *error);
+// train_checkpoint.c. Collective: a checkpoint after that many steps begins to be written, beside the next one; its end, where one is under way
+// (both report one that fails, which harms nothing); the newest one loaded, where there is any. Not collective, by rank 0's clock:
+// whether one is due; whether options->end_by is so near that the run must save and end.
+zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error);
+zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error);
 zero_status zr_train_resume(zr_train *train, zero_error *error);
 bool zr_train_wants_checkpoint(const zr_train *train, int64_t step);
+bool zr_train_is_out_of_time(const zr_train *train);
+// Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies.
+zero_status zr_train_save_and_stop(zr_train *train, int64_t step, zero_error *error);
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
 

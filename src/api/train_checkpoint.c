@@ -15,11 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FOLDER "checkpoints"
 #define NAME "step-%08lld"
 enum { NAME_BYTES = 32, MOST_LISTED = 4096 };
+static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, beside what steps and saves have taken so far
 
 static char *path_of(const char *out_dir, const char *name, zero_error *error)
 {
@@ -151,25 +153,62 @@ static zero_status make_folder(const zr_train *train, char **folder, zero_error 
     return train->comm->rank == 0 ? zr_directory_create(*folder, error) : ZERO_OK;
 }
 
-zero_status zr_train_save_checkpoint(zr_train *train, int64_t step, zero_error *error)
+// Where the communicator itself has failed there is no run to go on with.
+static bool is_fatal(zero_status status)
+{
+    return status == ZERO_ERR_PEER || status == ZERO_ERR_TIMEOUT || status == ZERO_ERR_INTERNAL;
+}
+
+// A checkpoint that cannot be written is told, and harms nothing: the next one is tried when its time has come.
+static zero_status settle(zr_train *train, zero_status status, zero_error *error)
+{
+    if (status == ZERO_OK || is_fatal(status))
+        return status;
+    zr_log(&train->logger, ZERO_LOG_WARNING, "step %lld is not saved, the run goes on: %s", (long long)train->saving_step, error->message);
+    return ZERO_OK;
+}
+
+zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error)
 {
     char *folder = NULL, *path = NULL;
+    ZERO_TRY(zr_train_end_checkpoint(train, error));
+    train->saved_at = zr_clock_seconds();
+    train->saving_step = step;
     zero_status status = make_folder(train, &folder, error);
     if (status == ZERO_OK && !(path = zr_sprintf(error, "%s/" NAME, folder, (long long)step)))
         status = ZERO_ERR_MEMORY;
     status = zr_agree(train->comm, status, error);
     if (status == ZERO_OK)
-        status = zr_checkpoint_save(train->engine, path, json_pack("{s:o}", "train", describe(train)), error);
-    if (status == ZERO_OK && train->comm->rank == 0)
-        status = write_latest(folder, step, error);
-    if (status == ZERO_OK && train->comm->rank == 0)
-        status = prune(train, folder, error);
-    status = zr_agree(train->comm, status, error);
-    train->saved_step = status == ZERO_OK ? step : train->saved_step;
-    train->saved_at = zr_clock_seconds();
+        status = zr_checkpoint_begin(train->engine, path, json_pack("{s:o}", "train", describe(train)), &train->saving, error);
     zr_free(path);
     zr_free(folder);
+    return settle(train, status, error);
+}
+
+// Rank 0: what follows from a checkpoint that is there.
+static zero_status announce(const zr_train *train, zero_error *error)
+{
+    char *folder = path_of(train->options->out_dir, "", error);
+    zero_status status = folder ? write_latest(folder, train->saving_step, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = prune(train, folder, error);
+    zr_free(folder);
     return status;
+}
+
+static zero_status end_checkpoint(zr_train *train, zero_error *error)
+{
+    zero_checkpoint *saving = train->saving;
+    train->saving = NULL;
+    ZERO_TRY(zero_end_checkpoint(saving, error));
+    train->saved_step = train->saving_step;
+    train->longest_save = fmax(train->longest_save, zr_clock_seconds() - train->saved_at);
+    return zr_agree(train->comm, train->comm->rank == 0 ? announce(train, error) : ZERO_OK, error);
+}
+
+zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
+{
+    return train->saving ? settle(train, end_checkpoint(train, error), error) : ZERO_OK;
 }
 
 static zero_status read_facts(zr_train *train, const char *path, json_t *state, zero_error *error)
@@ -223,5 +262,25 @@ bool zr_train_wants_checkpoint(const zr_train *train, int64_t step)
     const zero_train_options *options = train->options;
     bool by_steps = options->save_every > 0 && step % options->save_every == 0;
     bool by_time = options->save_seconds > 0 && zr_clock_seconds() - train->saved_at >= options->save_seconds;
-    return !options->dry_run && step > train->saved_step && (by_steps || by_time);
+    return !options->dry_run && (by_steps || by_time);
+}
+
+bool zr_train_is_out_of_time(const zr_train *train)
+{
+    double needed = LEAST_TO_END + 2 * train->longest_step + 2 * train->longest_save;
+    return train->options->end_by > 0 && (double)time(NULL) + needed >= train->options->end_by;
+}
+
+zero_status zr_train_save_and_stop(zr_train *train, int64_t step, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    if (options->dry_run)
+        return zr_fail(error, ZERO_ERR_CANCELLED, "ended as asked after step %lld; a dry run keeps nothing", (long long)step);
+    ZERO_TRY(zr_train_begin_checkpoint(train, step, error));
+    ZERO_TRY(zr_train_end_checkpoint(train, error));
+    if (train->saved_step != step)
+        return zr_fail(error, ZERO_ERR_IO, "ended as asked after step %lld of %lld, but this step could not be saved; the last one that was: %lld", (long long)step,
+                       (long long)train->steps, (long long)train->saved_step);
+    return zr_fail(error, ZERO_ERR_STOPPED, "ended as asked after step %lld of %lld; saved in \"%s/" FOLDER "/" NAME "\"", (long long)step, (long long)train->steps,
+                   options->out_dir, (long long)step);
 }

@@ -11,7 +11,7 @@
 
 enum { EVALUATIONS = 10, EVAL_SHARE = 20 }; // of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last one
 
-typedef enum verdict { GO_ON, SAVE, STOP, FAILED } verdict; // of a step, rank 0's
+typedef enum verdict { GO_ON, SAVE, LEAVE, STOP, FAILED } verdict; // of a step: the largest of all ranks
 
 typedef struct loop {
     zr_train *train;
@@ -150,6 +150,18 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
     return ZERO_OK;
 }
 
+// What this rank wants after a step. A signal may reach any rank; the clock and the caller's answer are rank 0's.
+static verdict judge(const zr_train *train, int64_t step, zero_status status, int stop)
+{
+    const volatile int *asked = train->options->stop;
+    bool first = train->comm->rank == 0;
+    if (status != ZERO_OK || stop)
+        return status != ZERO_OK ? FAILED : STOP;
+    if ((asked && *asked) || (first && zr_train_is_out_of_time(train)))
+        return LEAVE;
+    return first && zr_train_wants_checkpoint(train, step) ? SAVE : GO_ON;
+}
+
 static zero_status run_step(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
@@ -159,24 +171,28 @@ static zero_status run_step(loop *l, zero_error *error)
     zero_io_report(train->engine, &l->io_before);
     ZERO_TRY(one_step(l, &info, error));
     double milliseconds = (zr_clock_seconds() - begin) * 1e3;
+    train->longest_step = fmax(train->longest_step, milliseconds / 1e3);
     if (!isfinite(info.loss))
         return refuse_nonfinite(train, &info, error);
+    if (info.updated) // which waited for all that was to be written
+        ZERO_TRY(zr_train_end_checkpoint(train, error));
     if (info.skipped)
         ZERO_TRY(report_skip(train, &info, error));
     int stop = 0;
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0)
         status = report_step(l, &info, milliseconds, &stop, error);
-    bool save = train->comm->rank == 0 && zr_train_wants_checkpoint(train, info.step);
-    int64_t verdict = status != ZERO_OK ? FAILED : stop ? STOP : save ? SAVE : GO_ON;
+    int64_t verdict = judge(train, info.step, status, stop);
     ZERO_TRY(zr_agree_on_largest(train->comm, &verdict, error));
     if (verdict == STOP)
         status = zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->steps);
-    if (verdict > SAVE)
+    if (verdict > LEAVE)
         return zr_agree(train->comm, status, error);
     l->previous_loss = info.loss;
     ZERO_TRY(between_steps(l, info.step, error));
-    return verdict == SAVE ? zr_train_save_checkpoint(train, info.step, error) : ZERO_OK;
+    if (verdict == LEAVE && info.step < train->steps) // at its end the run ends as ever
+        return zr_train_save_and_stop(train, info.step, error);
+    return verdict == SAVE ? zr_train_begin_checkpoint(train, info.step, error) : ZERO_OK;
 }
 
 static void plan_evaluations(loop *l)
@@ -199,6 +215,7 @@ static zero_status run_steps(loop *l, zero_error *error)
     send(train, &start);
     for (int64_t step = train->first_step; step < train->steps; step++)
         ZERO_TRY(run_step(l, error));
+    ZERO_TRY(zr_train_end_checkpoint(train, error));
     if (l->eval_batches > 0) // so far only parts of the held-out text were read
         return evaluate(l, train->steps, 0, error);
     return ZERO_OK;

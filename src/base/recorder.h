@@ -28,6 +28,7 @@ typedef enum zr_track { ZR_TRACK_PHASE, ZR_TRACK_COMPUTE, ZR_TRACK_COMM, ZR_TRAC
     X(square_sum, "gradient norm", COMPUTE)                                 \
     X(optimizer, "optimizer", COMPUTE)                                      \
     X(delayed_wait, "waiting for the delayed update", COMPUTE)              \
+    X(checkpoint_wait, "waiting for the checkpoint", COMPUTE)               \
     X(reduce_scatter, "reduce-scatter", COMM)                               \
     X(all_gather, "all-gather", COMM)                                       \
     X(all_reduce, "all-reduce of scalars", COMM)                            \

@@ -168,7 +168,7 @@ static zero_status read_vector(loading *l, zero_error *error)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", l->path);
     zero_status status = check_header(l, error);
     if (status == ZERO_OK)
-        status = view->visit(view->user, true, read_range, l, error);
+        status = zr_view_visit(view, true, read_range, l, error);
     close(l->fd);
     return status;
 }

@@ -16,22 +16,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { UNSYNCED = 16 }; // extents that are written before they are brought to the disk, so that the last fsync is short
+enum { ON_THEIR_WAY = 64 }; // extents that the kernel may still be writing, so that memory does not fill up and the last fsync is short
 
 typedef struct written { int32_t vector, tensor; zr_extent extent; } written; // what a rank tells rank 0
 
-typedef struct saving {
+struct zr_states_saving {
     zero_comm *comm;
-    const char *directory;
-    char *temporary;
+    char *directory, *temporary;
     const zr_state_vector *vectors;
-    int count, vector, last; // vector: that is being written; last: tensor of it
+    json_t *state;
+    int count, vector;       // vector: that is being written
     zr_st_layout *layouts;   // (count)
     int *fds;                // (count), -1: not open
+    int *lasts;              // (count) tensor that was written last
     char *block;             // an extent, where types differ
     zr_buffer extents;       // of struct written
-    int unsynced;
-} saving;
+    int64_t arrived;         // the first so many of them are on the disk
+    void (*beat)(void *user); // after every extent; NULL: none
+    void *beat_user;
+};
+typedef zr_states_saving saving;
 
 static zero_status lay_out(saving *s, int v, zero_error *error)
 {
@@ -54,13 +58,15 @@ static char *temporary_of(const char *directory, zero_error *error)
     return zr_sprintf(error, "%.*s.%s.tmp", parent, directory, directory + parent);
 }
 
-static zero_status prepare(saving *s, zero_error *error)
+static zero_status prepare(saving *s, const char *directory, zero_error *error)
 {
-    s->temporary = temporary_of(s->directory, error);
+    s->directory = zr_strdup(directory, error);
+    s->temporary = temporary_of(directory, error);
+    s->lasts = zr_alloc((size_t)s->count * sizeof *s->lasts, error);
     s->layouts = zr_alloc((size_t)s->count * sizeof *s->layouts, error);
     s->fds = zr_alloc((size_t)s->count * sizeof *s->fds, error);
     s->block = zr_alloc((size_t)(2 * ZR_EXTENT_BYTES), error);
-    if (!s->temporary || !s->layouts || !s->fds || !s->block)
+    if (!s->directory || !s->temporary || !s->lasts || !s->layouts || !s->fds || !s->block)
         return ZERO_ERR_MEMORY;
     for (int v = 0; v < s->count; v++)
         s->fds[v] = -1;
@@ -133,12 +139,36 @@ static const void *as_stored(const saving *s, const zr_weight_range *range, int6
     return narrow;
 }
 
-static zero_status sync_some(saving *s, zero_error *error)
+static int64_t offset_of(const saving *s, const written *one)
 {
-    if (++s->unsynced < UNSYNCED)
+    return s->layouts[one->vector].begin[one->tensor] + one->extent.first * (int64_t)zero_dtype_bytes(s->vectors[one->vector].dtype);
+}
+
+static zero_status cannot_sync(const saving *s, int vector, zero_error *error)
+{
+    return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring %s of \"%s\" to the disk", s->vectors[vector].name, s->temporary);
+}
+
+// Only a hint where the system knows it, but an error of the disk is told once, to this call or to fsync.
+static zero_status nudge(const saving *s, const written *one, unsigned flags, zero_error *error)
+{
+    int64_t bytes = one->extent.count * (int64_t)zero_dtype_bytes(s->vectors[one->vector].dtype);
+    if (!sync_file_range(s->fds[one->vector], offset_of(s, one), bytes, flags))
         return ZERO_OK;
-    s->unsynced = 0;
-    return fdatasync(s->fds[s->vector]) ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring %s of \"%s\" to the disk", s->vectors[s->vector].name, s->temporary) : ZERO_OK;
+    bool unknown = errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EPERM;
+    return unknown ? ZERO_OK : cannot_sync(s, one->vector, error);
+}
+
+// The newest extent sets out for the disk; those that were written long before have arrived there.
+static zero_status send_on(saving *s, const written *newest, zero_error *error)
+{
+    int64_t count = (int64_t)(s->extents.length / sizeof *newest);
+    if (s->extents.failed)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory);
+    ZERO_TRY(nudge(s, newest, SYNC_FILE_RANGE_WRITE, error));
+    for (; count - s->arrived > ON_THEIR_WAY; s->arrived++)
+        ZERO_TRY(nudge(s, (const written *)(void *)s->extents.data + s->arrived, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER, error));
+    return ZERO_OK;
 }
 
 static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
@@ -146,29 +176,36 @@ static zero_status write_range(void *user, const zr_weight_range *range, zero_er
     saving *s = user;
     const zr_state_vector *vector = &s->vectors[s->vector];
     int64_t size = (int64_t)zero_dtype_bytes(vector->dtype), most = ZR_EXTENT_BYTES / (int64_t)sizeof(float);
-    s->last = zr_view_find(&vector->view, range->tensor, s->last);
+    int *last = &s->lasts[s->vector];
+    *last = zr_view_find(&vector->view, range->tensor, *last);
     for (int64_t done = 0, n; done < range->count; done += n) {
         n = ZR_MIN(range->count - done, most);
         const void *data = as_stored(s, range, done, n);
-        written one = {s->vector, s->last, {range->first + done, n, zr_crc32c(0, data, (size_t)(n * size))}};
-        ZERO_TRY(zr_file_pwrite(s->fds[s->vector], data, (size_t)(n * size), s->layouts[s->vector].begin[s->last] + one.extent.first * size, s->temporary, error));
+        written one = {s->vector, *last, {range->first + done, n, zr_crc32c(0, data, (size_t)(n * size))}};
+        ZERO_TRY(zr_file_pwrite(s->fds[s->vector], data, (size_t)(n * size), offset_of(s, &one), s->temporary, error));
         zr_buffer_append(&s->extents, &one, sizeof one);
-        ZERO_TRY(sync_some(s, error));
-        zr_comm_progress(s->comm, s->comm->step);
+        ZERO_TRY(send_on(s, &one, error));
+        if (s->beat)
+            s->beat(s->beat_user);
     }
     return ZERO_OK;
 }
 
-static zero_status write_vectors(saving *s, zero_error *error)
+zero_status zr_states_save_part(saving *s, int part, zero_error *error)
 {
     for (s->vector = 0; s->vector < s->count; s->vector++) {
         const zr_weight_view *view = &s->vectors[s->vector].view;
-        s->last = 0;
-        ZERO_TRY(view->visit(view->user, false, write_range, s, error));
-        if (fsync(s->fds[s->vector]))
-            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring %s of \"%s\" to the disk", s->vectors[s->vector].name, s->temporary);
+        ZERO_TRY(view->visit(view->user, part, false, write_range, s, error));
     }
-    return s->extents.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory) : ZERO_OK;
+    return ZERO_OK;
+}
+
+zero_status zr_states_save_sync(saving *s, zero_error *error)
+{
+    for (int v = 0; v < s->count; v++)
+        if (fsync(s->fds[v]))
+            return cannot_sync(s, v, error);
+    return ZERO_OK;
 }
 
 // Every rank's extents on rank 0.
@@ -232,7 +269,7 @@ static zero_status describe_file(const saving *s, int v, const written *all, int
     return ZERO_OK;
 }
 
-static zero_status describe(const saving *s, zr_buffer *all, json_t *state, zr_manifest *out, zero_error *error)
+static zero_status describe(const saving *s, zr_buffer *all, zr_manifest *out, zero_error *error)
 {
     written *extents = (written *)(void *)all->data;
     int64_t count = (int64_t)(all->length / sizeof *extents), at = 0;
@@ -240,7 +277,7 @@ static zero_status describe(const saving *s, zr_buffer *all, json_t *state, zr_m
         return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory);
     if (count)
         qsort(extents, (size_t)count, sizeof *extents, by_place);
-    *out = (zr_manifest){.state = json_incref(state), .files = zr_alloc((size_t)s->count * sizeof *out->files, error)};
+    *out = (zr_manifest){.state = json_incref(s->state), .files = zr_alloc((size_t)s->count * sizeof *out->files, error)};
     if (!out->files)
         return ZERO_ERR_MEMORY;
     for (; out->file_count < s->count; out->file_count++)
@@ -278,10 +315,10 @@ static zero_status give_name(const saving *s, zero_error *error)
     return status;
 }
 
-static zero_status finish(const saving *s, zr_buffer *all, json_t *state, zero_error *error)
+static zero_status finish(const saving *s, zr_buffer *all, zero_error *error)
 {
     zr_manifest manifest = {0};
-    zero_status status = describe(s, all, state, &manifest, error);
+    zero_status status = describe(s, all, &manifest, error);
     if (status == ZERO_OK)
         status = write_manifest(s, &manifest, error);
     if (status == ZERO_OK)
@@ -292,7 +329,7 @@ static zero_status finish(const saving *s, zr_buffer *all, json_t *state, zero_e
     return status;
 }
 
-static void end_saving(saving *s)
+static void destroy(saving *s)
 {
     for (int v = 0; v < s->count; v++) {
         if (s->fds && s->fds[v] >= 0)
@@ -301,33 +338,81 @@ static void end_saving(saving *s)
             zr_st_layout_free(&s->layouts[v]);
     }
     zr_buffer_free(&s->extents);
+    json_decref(s->state);
+    zr_free(s->directory);
     zr_free(s->temporary);
+    zr_free(s->lasts);
     zr_free(s->layouts);
     zr_free(s->block);
     zr_free(s->fds);
+    zr_free(s);
+}
+
+void zr_states_save_abandon(saving *s)
+{
+    if (s->comm->rank == 0)
+        zr_directory_remove(s->temporary, NULL);
+    destroy(s);
+}
+
+static zero_status begin(saving *s, const char *directory, zero_error *error)
+{
+    zero_comm *comm = s->comm;
+    ZERO_TRY(zr_ranks_agree(comm, prepare(s, directory, error), error));
+    ZERO_TRY(check_coverage(s, error));
+    zero_status status = zr_ranks_agree(comm, comm->rank == 0 ? create_files(s, error) : ZERO_OK, error);
+    if (status == ZERO_OK)
+        status = zr_ranks_agree(comm, comm->rank == 0 ? ZERO_OK : open_files(s, error), error);
+    if (status != ZERO_OK && comm->rank == 0)
+        zr_directory_remove(s->temporary, NULL);
+    return status;
+}
+
+zero_status zr_states_save_begin(zero_comm *comm, const char *directory, const zr_state_vector *vectors, int count, json_t *state, saving **out, zero_error *error)
+{
+    *out = NULL;
+    saving *s = zr_alloc(sizeof *s, error);
+    ZERO_TRY(zr_ranks_agree(comm, s ? ZERO_OK : ZERO_ERR_MEMORY, error));
+    *s = (saving){.comm = comm, .vectors = vectors, .count = count, .state = json_incref(state)};
+    zero_status status = begin(s, directory, error);
+    if (status == ZERO_OK)
+        *out = s;
+    else
+        destroy(s);
+    return status;
+}
+
+zero_status zr_states_save_end(saving *s, zero_status mine, zero_error *error)
+{
+    zero_comm *comm = s->comm;
+    zr_buffer all = {0};
+    zero_status status = zr_ranks_agree(comm, mine, error);
+    if (status == ZERO_OK)
+        status = gather_extents(s, &all, error);
+    if (status == ZERO_OK)
+        status = zr_ranks_agree(comm, comm->rank == 0 ? finish(s, &all, error) : ZERO_OK, error);
+    if (status != ZERO_OK && comm->rank == 0)
+        zr_directory_remove(s->temporary, NULL);
+    zr_buffer_free(&all);
+    destroy(s);
+    return status;
+}
+
+static void beat(void *comm)
+{
+    zr_comm_progress(comm, ((zero_comm *)comm)->step);
 }
 
 zero_status zr_states_save(zero_comm *comm, const char *directory, const zr_state_vector *vectors, int count, json_t *state, zero_error *error)
 {
-    saving s = {.comm = comm, .directory = directory, .vectors = vectors, .count = count};
-    zr_buffer all = {0};
-    zero_status status = zr_ranks_agree(comm, prepare(&s, error), error);
+    saving *s;
+    ZERO_TRY(zr_states_save_begin(comm, directory, vectors, count, state, &s, error));
+    s->beat = beat;
+    s->beat_user = comm;
+    zero_status status = ZERO_OK;
+    for (int part = 0; part < vectors->view.parts && status == ZERO_OK; part++)
+        status = zr_states_save_part(s, part, error);
     if (status == ZERO_OK)
-        status = check_coverage(&s, error);
-    bool begun = status == ZERO_OK;
-    if (status == ZERO_OK)
-        status = zr_ranks_agree(comm, comm->rank == 0 ? create_files(&s, error) : ZERO_OK, error);
-    if (status == ZERO_OK)
-        status = zr_ranks_agree(comm, comm->rank == 0 ? ZERO_OK : open_files(&s, error), error);
-    if (status == ZERO_OK)
-        status = zr_ranks_agree(comm, write_vectors(&s, error), error);
-    if (status == ZERO_OK)
-        status = gather_extents(&s, &all, error);
-    if (status == ZERO_OK)
-        status = zr_ranks_agree(comm, comm->rank == 0 ? finish(&s, &all, state, error) : ZERO_OK, error);
-    if (status != ZERO_OK && begun && comm->rank == 0)
-        zr_directory_remove(s.temporary, NULL);
-    zr_buffer_free(&all);
-    end_saving(&s);
-    return status;
+        status = zr_states_save_sync(s, error);
+    return zr_states_save_end(s, status, error);
 }

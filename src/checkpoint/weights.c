@@ -20,6 +20,13 @@
 #define BLOCK ((int64_t)1 << 12) // elements converted at a time
 #define CHUNKS_UNSYNCED 4        // written before they are brought to the disk, so that the last fsync is short
 
+zero_status zr_view_visit(const zr_weight_view *view, bool changed, zr_range_use use, void *user, zero_error *error)
+{
+    for (int part = 0; part < view->parts; part++)
+        ZERO_TRY(view->visit(view->user, part, changed, use, user, error));
+    return ZERO_OK;
+}
+
 typedef struct saving {
     zero_comm *comm;
     const char *path;
@@ -139,7 +146,7 @@ static zero_status write_range(void *user, const zr_weight_range *range, zero_er
 
 static zero_status write_ranges(saving *save, zero_error *error)
 {
-    ZERO_TRY(save->view->visit(save->view->user, false, write_range, save, error));
+    ZERO_TRY(zr_view_visit(save->view, false, write_range, save, error));
     if (fsync(save->comm->rank == 0 ? save->file.fd : save->fd))
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk", save->path);
     return ZERO_OK;
@@ -233,7 +240,7 @@ static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_
         status = check_tensor(&set, directory, view->tensors[i], error);
     loading load = {comm, &set};
     if (status == ZERO_OK)
-        status = view->visit(view->user, true, read_range, &load, error);
+        status = zr_view_visit(view, true, read_range, &load, error);
     zr_st_close(&set);
     return status;
 }

@@ -18,10 +18,13 @@ typedef struct zr_weight_view { // the ranges that this rank owns, of every tens
     const zero_tensor_desc *const *tensors; // (tensor_count) the whole model's, the same order on every rank
     int tensor_count;
     int64_t elements; // of this rank's ranges together
-    // Calls `use` with each range in turn; data is there during the call, and where `changed` what the call writes there is kept.
-    zero_status (*visit)(void *user, bool changed, zr_range_use use, void *use_user, zero_error *error);
+    int parts;        // in which `visit` takes them
+    // Calls `use` with each range of a part in turn; data is there during the call, and where `changed` what the call writes there is kept.
+    zero_status (*visit)(void *user, int part, bool changed, zr_range_use use, void *use_user, zero_error *error);
     void *user;
 } zr_weight_view;
+
+zero_status zr_view_visit(const zr_weight_view *view, bool changed, zr_range_use use, void *user, zero_error *error); // all parts
 
 // Collective. Writes `path` durably: rank 0 creates the temporary file at its full size, every rank pwrites its ranges and
 // fsyncs, then rank 0 renames. A failure anywhere is returned by every rank and leaves no file, or the one that was there

@@ -46,6 +46,15 @@ zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
 // ZR_VECTOR_PARAMETERS). And the way back: those were written, and are one update older than the weights.
 zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error);
 zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error);
+// States that somebody reads beside the steps: before an update changes this rank's part of a piece it calls `await`, until the guard is
+// taken away (NULL). Whoever else would change states is refused meanwhile. Not collective; between steps; only where states can be read
+// like that: not from NVMe, which they leave through buffers of the update, and not under a delayed update.
+typedef struct zr_guard {
+    zero_status (*await)(void *user, int piece, zero_error *error); // on the rank's thread
+    void *user;
+} zr_guard;
+bool zr_engine_can_guard(const zero_engine *engine);
+void zr_engine_guard(zero_engine *engine, const zr_guard *guard);
 typedef struct zr_progress { // all that is not a vector of the model's size
     int64_t step, updates;
     zr_loss_scale scale;    // of the next step

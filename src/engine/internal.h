@@ -67,6 +67,7 @@ struct zero_engine {
     zr_recorder *recorder;   // NULL: nothing is recorded
     zr_recording *recording; // the queue's
     zr_observer observer;
+    zr_guard guard;          // await NULL: none
 
     zr_phase phase;
     int64_t step;         // updates and skipped updates so far
@@ -107,6 +108,7 @@ zero_status zr_params_gather_replicas(zero_engine *engine, bool trained_only, ze
 zero_status zr_params_share_replicas(zero_engine *engine, zero_error *error); // weights_changed of replicas
 void *zr_own_parameters(const zero_engine *engine, int piece); // own shard as units read it, of type piece->dtype; NULL: on NVMe
 bool zr_piece_has_master(const zero_engine *engine, int piece);
+zero_status zr_guard_await(zero_engine *engine, int piece, zero_error *error); // before this rank's part of its states changes
 
 // gradients.c
 zero_status zr_grads_open(zero_engine *engine, int visit, zero_error *error); // also begins to fetch sums that are needed soon

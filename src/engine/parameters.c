@@ -56,8 +56,34 @@ static void *own_state(const zero_engine *engine, int piece, zr_vector vector)
     return zr_vector_at(engine, piece, vector, zr_own_shard(engine, piece).first - engine->stage->update_range(engine, piece).first);
 }
 
+bool zr_engine_can_guard(const zero_engine *engine)
+{
+    bool can = !engine->delayed;
+    for (int p = 0; p < engine->plan->piece_count; p++)
+        can = can && engine->plan->pieces[p].state_tier != ZERO_TIER_nvme && engine->plan->pieces[p].parameter_tier != ZERO_TIER_nvme;
+    return can;
+}
+
+void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
+{
+    engine->guard = guard ? *guard : (zr_guard){0};
+}
+
+zero_status zr_guard_await(zero_engine *engine, int piece, zero_error *error)
+{
+    return engine->guard.await ? engine->guard.await(engine->guard.user, piece, error) : ZERO_OK;
+}
+
+static zero_status check_unguarded(const zero_engine *engine, bool changed, zero_error *error)
+{
+    if (!changed || !engine->guard.await)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "states are to be changed at step %lld while a checkpoint of them is written: zero_end_checkpoint comes first", (long long)engine->step);
+}
+
 zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error)
 {
+    ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
     bool master = zr_piece_has_master(engine, piece);
     const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
@@ -75,6 +101,7 @@ bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector)
 
 zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error)
 {
+    ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
         return zr_tiles_visit(engine, piece, vector, changed, visit, user, error);

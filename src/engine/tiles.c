@@ -118,6 +118,8 @@ static zero_status visit_group(zero_engine *engine, const zr_walk *walk, int g, 
     for (int s = group->slice_first; s < group->slice_first + group->slice_count; s++) {
         const zr_slice *slice = &engine->plan->slices[s];
         const zr_range_states states = states_of(engine, g, slice);
+        if (!walk->beside)
+            ZERO_TRY(zr_guard_await(engine, slice->piece, error));
         ZERO_TRY(walk->visit(walk->user, engine, slice, &states, error));
     }
     return ZERO_OK;

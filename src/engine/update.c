@@ -98,11 +98,15 @@ static zero_status before_update(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-static void assign_means(zero_engine *engine)
+static zero_status assign_means(zero_engine *engine, zero_error *error)
 {
-    for (int p = 0; p < engine->plan->piece_count; p++)
-        if (zr_piece_trains(&engine->plan->pieces[p]) && engine->plan->pieces[p].kind == ZERO_BUFFER)
-            assign_mean(engine, p);
+    for (int p = 0; p < engine->plan->piece_count; p++) {
+        if (!zr_piece_trains(&engine->plan->pieces[p]) || engine->plan->pieces[p].kind != ZERO_BUFFER)
+            continue;
+        ZERO_TRY(zr_guard_await(engine, p, error));
+        assign_mean(engine, p);
+    }
+    return ZERO_OK;
 }
 
 zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_scale, zero_error *error)
@@ -112,7 +116,7 @@ zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_
     int count = zr_plan_passes(engine->plan, passes);
     bool first = engine->updates == 0 && !engine->states_loaded;
     ZERO_TRY(before_update(engine, error));
-    assign_means(engine);
+    ZERO_TRY(assign_means(engine, error));
     if (engine->plan->settings.per_tensor_norms)
         ZERO_TRY(zr_lamb_update(engine, &pass.update, passes, error));
     else
@@ -131,7 +135,7 @@ zero_status zr_update_publish(zero_engine *engine, bool finite, zero_error *erro
     if (ahead || finite)
         ZERO_TRY(before_update(engine, error));
     if (finite)
-        assign_means(engine);
+        ZERO_TRY(assign_means(engine, error));
     if (ahead) {
         zr_plan_passes(engine->plan, passes);
         ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error));

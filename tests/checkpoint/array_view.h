@@ -10,7 +10,7 @@ typedef struct array_view {
     int count;
 } array_view;
 
-static inline zero_status array_view_visit(void *user, bool changed, zr_range_use use, void *use_user, zero_error *error)
+static inline zero_status array_view_visit(void *user, int part, bool changed, zr_range_use use, void *use_user, zero_error *error)
 {
     const array_view *array = user;
     for (int i = 0; i < array->count; i++)
@@ -21,7 +21,7 @@ static inline zero_status array_view_visit(void *user, bool changed, zr_range_us
 // `array` stays where it is.
 static inline void array_view_fill(array_view *array, const zero_tensor_desc *const *tensors, int tensor_count, zr_weight_range *ranges, int count)
 {
-    *array = (array_view){.view = {.tensors = tensors, .tensor_count = tensor_count, .visit = array_view_visit, .user = array}, .ranges = ranges, .count = count};
+    *array = (array_view){.view = {.tensors = tensors, .tensor_count = tensor_count, .parts = 1, .visit = array_view_visit, .user = array}, .ranges = ranges, .count = count};
     for (int i = 0; i < count; i++)
         array->view.elements += ranges[i].count;
 }

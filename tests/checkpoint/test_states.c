@@ -22,7 +22,8 @@ static struct {
     int calls;   // so far
 } fault;
 
-enum { DIED = 77, DID_NOT_MIND = 78 }; // the second: a directory that was there is made once more
+enum { DIED = 77, DID_NOT_MIND = 78 }; // the second: a directory that was there is made once more, a short write goes on
+enum { SHORT = 4711 };                 // for a reason: a write does the half of what it was asked to
 
 static bool fails(void)
 {
@@ -40,13 +41,20 @@ static bool fails(void)
     type __wrap_##name parameters;              \
     type __wrap_##name parameters { return fails() ? (type)-1 : __real_##name arguments; }
 
-WRAP(ssize_t, pwrite64, (int fd, const void *data, size_t bytes, off64_t offset), (fd, data, bytes, offset))
 WRAP(int, fsync, (int fd), (fd))
-WRAP(int, fdatasync, (int fd), (fd))
+WRAP(int, sync_file_range, (int fd, off64_t offset, off64_t bytes, unsigned flags), (fd, offset, bytes, flags))
 WRAP(int, rename, (const char *from, const char *to), (from, to))
 WRAP(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags), (a, from, b, to, flags))
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode))
 WRAP(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length), (fd, mode, offset, length))
+
+ssize_t __real_pwrite64(int fd, const void *data, size_t bytes, off64_t offset);
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off64_t offset);
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off64_t offset)
+{
+    bool failing = fails();
+    return failing && errno == SHORT ? __real_pwrite64(fd, data, (bytes + 1) / 2, offset) : failing ? -1 : __real_pwrite64(fd, data, bytes, offset);
+}
 
 static const zero_tensor_desc model[] = {
     {.name = "wte.weight", .dims = 2, .shape = {7, 5}},
@@ -154,7 +162,7 @@ static int files_in(const char *directory)
 // Every call: killed, then full, then broken. What was there stays, until what is new is there.
 static void old_or_new_whatever_happens(void **unused)
 {
-    static const int reasons[] = {0, ENOSPC, EIO};
+    static const int reasons[] = {0, ENOSPC, EIO, SHORT};
     char parent[] = "/tmp/zero-states-XXXXXX", directory[300];
     assert_non_null(mkdtemp(parent));
     snprintf(directory, sizeof directory, "%s/step", parent);

@@ -13,6 +13,15 @@ start() { # the parent's number in $parent, once step lines come
     for _ in $(seq 600); do [ -s run/metrics.jsonl ] && return; sleep 0.05; done
     fail "no step within 30 s: $(cat err.txt)"
 }
+gone() { # the ranks of a parent that could not wait for them die with it
+    local left
+    for _ in $(seq 40); do
+        left=$(for pid in $children; do kill -0 "$pid" 2>/dev/null && echo "$pid"; done)
+        [ -n "$left" ] || return 0
+        sleep 0.05
+    done
+    fail "ranks outlive their parent: $left"
+}
 ended() { # ended CODE: the parent ended with it in two seconds of $begin, and so did its ranks
     local got=0
     for _ in $(seq 400); do kill -0 $parent 2>/dev/null || break; sleep 0.05; done
@@ -33,24 +42,31 @@ for signal in KILL SEGV; do
     ended $((128 + $(kill -l $signal)))
     [ "$(wc -l <err.txt)" -eq 1 ] && grep -qE "rank 2 was killed by signal $(kill -l $signal) .* step [0-9]+" err.txt || fail "message: $(cat err.txt)"
 done
-for signal in TERM INT; do
+# Asked to end, at the parent or at any rank: all save, and say how to go on. Asked twice, all end now.
+for signal in TERM INT USR1; do
     start
     children=$(children_of $parent)
     begin=$(now)
-    kill -$signal $parent
-    ended $((128 + $(kill -l $signal)))
-    [ "$(wc -l <err.txt)" -eq 1 ] || fail "message: $(cat err.txt)"
+    if [ $signal = USR1 ]; then kill -$signal "$(echo "$children" | tail -1)"; else kill -$signal $parent; fi
+    ended 75
+    [ "$(wc -l <err.txt)" -eq 2 ] && grep -qE 'ended as asked after step [0-9]+ of 10000000; saved in "run/checkpoints/step-' err.txt || fail "message: $(cat err.txt)"
+    grep -q '^go on with: zero train .* --out run --resume$' err.txt || fail "message: $(cat err.txt)"
+    [ -f "run/checkpoints/$(cut -d' ' -f1 run/checkpoints/latest)/manifest.json" ] || fail "nothing is saved after $signal"
+    [ -z "$(ls -A run/checkpoints | grep -v -e '^step-' -e '^latest$')" ] || fail "left over: $(ls -A run/checkpoints)"
 done
+start
+children=$(children_of $parent)
+begin=$(now)
+kill -TERM $parent; kill -INT $parent
+got=0
+wait $parent || got=$?
+[ $got -eq 143 ] || [ $got -eq 130 ] || fail "asked twice: $got, $(cat err.txt)"
+gone
 start
 children=$(children_of $parent)
 kill -KILL $parent
 { wait $parent; } 2>/dev/null
-for _ in $(seq 40); do
-    left=$(for pid in $children; do kill -0 "$pid" 2>/dev/null && echo "$pid"; done)
-    [ -z "$left" ] && break
-    sleep 0.05
-done
-[ -z "$left" ] || fail "ranks outlive their parent: $left"
+gone
 
 # A stopped rank ends the run within the deadline.
 rm -rf run
@@ -75,7 +91,7 @@ timeout 60 "$ZERO" train --new $TINY --data "$TEXT" --val none --threads 1 --qui
 [ $got -eq 64 ] && grep -q 'another run' second.txt || fail "a second run: $got, $(cat second.txt)"
 begin=$(now)
 kill -TERM $parent
-ended 143
+ended 75
 
 # zero run: a program of one's own.
 expect 0 "$ZERO" run --ranks 3 sh -c 'echo $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE'
@@ -83,4 +99,16 @@ expect 0 "$ZERO" run --ranks 3 sh -c 'echo $RANK of $WORLD_SIZE, $LOCAL_RANK of 
 expect 7 "$ZERO" run --ranks 3 sh -c '[ $RANK -eq 1 ] && exit 7; exec sleep 30'
 grep -q 'rank 1 ended with exit code 7' err.txt || fail "$(cat err.txt)"
 expect 137 "$ZERO" run --ranks 2 sh -c '[ $RANK -eq 1 ] && kill -KILL $$; trap "" TERM; sleep 30; sleep 30'
+"$ZERO" run --ranks 2 sh -c 'n=0; trap "n=\$((n + 1))" USR1; trap "echo \$n notes; exit 3" TERM; echo ready; while :; do sleep 0.05; done' >out.txt 2>err.txt &
+parent=$!
+for _ in $(seq 400); do [ "$(grep -c ready out.txt)" -eq 2 ] && break; sleep 0.05; done
+for _ in 1 2; do kill -USR1 $parent; sleep 0.3; done
+kill -TERM $parent
+got=0
+wait $parent || got=$?
+parent=
+[ $got -eq 3 ] && [ "$(grep -c '^2 notes$' out.txt)" -eq 2 ] || fail "signals of a program of one's own: $got, $(cat out.txt err.txt)"
+begin=$(now)
+expect 143 timeout --preserve-status -s TERM 1 "$ZERO" run --grace 0.5 --ranks 2 sh -c 'trap "" TERM; while :; do sleep 0.1; done'
+[ $((($(now) - begin) / 1000000)) -lt 5000 ] || fail "deaf ranks lived on after their grace"
 echo "dead ranks are told, and none is left"

@@ -38,6 +38,30 @@ for stage in 1 3; do
     [ "$(checkpoints broken)" = "$(checkpoints whole)" ] || fail "after $killed kills: $(checkpoints broken)"
 done
 
+# Asked to end again and again, it goes on every time; the end of an allocation asks too.
+rm -rf broken
+asked=0
+for attempt in $(seq 30); do
+    "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --stage 2 --out broken --resume >out.txt 2>err.txt &
+    parent=$!
+    for _ in $(seq 200); do [ -s broken/metrics.jsonl ] && break; sleep 0.01; done
+    sleep 0.$((RANDOM % 3))$((RANDOM % 10))
+    [ $asked -ge 5 ] || kill -TERM $parent 2>/dev/null
+    code=0
+    { wait $parent; } 2>/dev/null || code=$?
+    [ $code -ne 0 ] || break
+    [ $code -eq 75 ] || [ $code -eq 143 ] || fail "asked to end: $code, $(cat err.txt)" # 143: before it could hear
+    [ $code -ne 75 ] || asked=$((asked + 1))
+done
+train $RUN --stage 2 --out whole --overwrite
+same whole broken
+rm -rf broken
+got=0
+SLURM_JOB_END_TIME=$(($(date +%s) + 55)) "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out broken >out.txt 2>err.txt || got=$?
+[ $got -eq 75 ] && grep -q 'after step 1 of 30; saved' err.txt || fail "the end of an allocation: $got, $(cat err.txt)"
+SLURM_JOB_END_TIME=$(($(date +%s) + 3600)) train $RUN --out broken --resume
+same unbroken broken
+
 # There is nothing to go on from, or only what is damaged.
 train $RUN --out fresh --resume
 same unbroken fresh

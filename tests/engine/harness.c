@@ -49,8 +49,9 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
     zero_position(engine, &begin, &none);
     for (int s = (int)begin; s < HARNESS_STEPS; s++) {
         zero_step_info info = {0};
+        zero_checkpoint *saving = NULL;
         if (c->save && c->save_at == s)
-            ZERO_TRY(zero_save_checkpoint(engine, c->save, error));
+            ZERO_TRY(c->beside ? zero_begin_checkpoint(engine, c->save, &saving, error) : zero_save_checkpoint(engine, c->save, error));
         if (c->at_step)
             c->at_step(job->comm, s);
         for (int k = 0; k < c->accumulation; k++) {
@@ -63,7 +64,9 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
             ZERO_TRY(zero_backward(engine, error));
             ZERO_TRY(zero_step(engine, &info, error));
         }
+        zero_status saved = saving ? zero_end_checkpoint(saving, error) : ZERO_OK;
         if (zero_comm_rank(job->comm) == 0) {
+            job->out->saved = saving ? saved : job->out->saved;
             job->out->loss[s] = info.loss;
             job->out->norm[s] = info.grad_norm;
             job->out->skipped += info.skipped;

@@ -25,6 +25,7 @@ typedef struct harness_case {
     bool overlap;          // exchange on a thread of its own
     const char *load, *save; // checkpoint directories: before the first step; before step save_at. NULL: none
     int save_at;
+    bool beside;           // the save goes on beside step save_at
     void (*at_step)(zero_comm *comm, int step); // on every rank before step 0, 1, ..., and after the last; NULL: nothing
 } harness_case;
 
@@ -38,6 +39,7 @@ typedef struct harness_result {
     int skipped;          // steps
     int pieces;           // of the model: a tile is one
     double evaluated;     // loss after the last step
+    zero_status saved;    // of the save that goes on beside a step
 } harness_result;
 
 // Aborts the test program with the message when a rank fails.

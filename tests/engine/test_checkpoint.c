@@ -1,5 +1,6 @@
 // A run that is saved, ended and loaded goes on to the same bits; and a checkpoint is the same training on any number of ranks, at any
 // stage, on any tier.
+#define _GNU_SOURCE
 // clang-format off
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,9 @@
 #include "io/scratch.h"
 #include "../sanitizers.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +24,19 @@
 
 static char directory[256];
 enum { SAVED = 2 }; // steps before it
+
+static struct { atomic_int pass, left; int microseconds; bool failing; } writes; // after `pass` of them `left` take so long, or fail
+
+ssize_t __real_pwrite64(int fd, const void *data, size_t bytes, off64_t offset);
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off64_t offset);
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off64_t offset)
+{
+    if (atomic_fetch_sub(&writes.pass, 1) > 0 || atomic_fetch_sub(&writes.left, 1) <= 0)
+        return __real_pwrite64(fd, data, bytes, offset);
+    usleep((useconds_t)writes.microseconds);
+    errno = EIO;
+    return writes.failing ? -1 : __real_pwrite64(fd, data, bytes, offset);
+}
 
 static const char *scratch(void)
 {
@@ -88,6 +104,52 @@ static void every_stage_policy_and_tier(void **state)
                     c.tiers = tiers(tier, stage == 3 ? 2 - tier : 0);
                     goes_on(c, policies[policy]);
                 }
+}
+
+// Written while the next step is computed, and slower than that: the update waits for what it is about to change.
+static void beside_a_step(void **state)
+{
+    static harness_result whole, rest;
+    for (int policy = UNDER_TSAN; policy < (UNDER_TSAN ? 2 : 3); policy++)
+        for (int stage = 0; stage <= 3; stage++)
+            for (int host = 0; host < (stage ? 2 : 1); host++) {
+                harness_case c = {.stage = stage, .ranks = 2, .accumulation = 1, .batch = 2, .precision = policies[policy], .save = path("beside"), .save_at = SAVED, .beside = true};
+                c.tiers = tiers(host, stage == 3 ? host : 0);
+                writes.microseconds = 1000;
+                atomic_store(&writes.left, 1000000);
+                harness_run(&c, &whole);
+                assert_int_equal(whole.saved, ZERO_OK);
+                c.save = NULL;
+                c.load = path("beside");
+                atomic_store(&writes.left, 0);
+                harness_run(&c, &rest);
+                if (!same_end(&whole, &rest))
+                    fail_msg("stage %d, %s: what was written beside a step is not what was there before it", stage, policies[policy]);
+            }
+}
+
+// A disk that fails takes the checkpoint, not the run; and on NVMe, and under a delayed update, the same calls do the same.
+static void a_save_that_fails_harms_nobody(void **state)
+{
+    static harness_result whole, other;
+    harness_case c = {.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .precision = policies[1]};
+    harness_run(&c, &whole);
+    c.save = path("failing");
+    c.save_at = SAVED;
+    c.beside = true;
+    writes.failing = true;
+    writes.microseconds = 0;
+    for (int in = 0; in < 60; in += 7) {
+        atomic_store(&writes.pass, 3 + in); // rank 0 has written three headers before
+        atomic_store(&writes.left, 1);
+        harness_run(&c, &other);
+        assert_int_equal(other.saved, ZERO_ERR_IO);
+        assert_true(same_end(&whole, &other));
+        assert_false(zr_path_exists(c.save));
+    }
+    writes.failing = false;
+    c.tiers = tiers(2, 0);
+    goes_on(c, "NVMe, begun and ended");
 }
 
 static void every_optimizer(void **state)
@@ -169,6 +231,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stage_policy_and_tier),
+        cmocka_unit_test(beside_a_step),
+        cmocka_unit_test(a_save_that_fails_harms_nobody),
         cmocka_unit_test(every_optimizer),
         cmocka_unit_test(tiles_and_delayed_updates),
         cmocka_unit_test(any_ranks_to_any_ranks),
