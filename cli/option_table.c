@@ -79,6 +79,10 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "go on from the newest whole checkpoint of --out, or from the start where there is none"},
     [OPT_GRACE] = {.name = "--grace", .argument = "SECONDS", .kind = CLI_REAL, .commands = RUN, .least = 0.001, .most = 1e9,
         .standard = "30", .help = "after SIGTERM or Ctrl-C, which are passed on, ranks that still run are killed; a second one kills at once"},
+    [OPT_RESTARTS] = {.name = "--restarts", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN | RUN, .least = 0, .most = 1e6, .standard = "0",
+        .help = "when a rank dies, start all again, at most so often: a training goes on from its last checkpoint, a program finds ZERO_RESTART"},
+    [OPT_MIN_RANKS] = {.name = "--min-ranks", .argument = "M", .kind = CLI_INTEGER, .commands = TRAIN | RUN, .least = 1, .most = 1048576,
+        .standard_text = "as many as before", .help = "restart with the ranks that remain, M at least"},
     [OPT_PROMPT] = {.name = "--prompt", .argument = "TEXT", .kind = CLI_TEXT, .commands = GENERATE,
         .standard_text = "a new line", .help = "what the text begins with"},
     [OPT_TOKENS] = {.name = "--tokens", .argument = "N", .kind = CLI_INTEGER, .commands = GENERATE, .least = 1, .most = 1e9,
@@ -117,7 +121,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
         .detail = "DIR of --out gets metrics.jsonl (one object a step), config.json as resolved, model/ (the last weights, which "
                   "Hugging Face's transformers opens) and, where text is held out, best/. Under mpirun or srun --ranks is not needed. SIGTERM, SIGUSR1, "
                   "Ctrl-C and the end of a Slurm allocation (SLURM_JOB_END_TIME): all ranks save after the step under way, the command that "
-                  "goes on is printed, and the exit code is 75; a second signal ends it now."},
+                  "goes on is printed, and the exit code is 75; a second signal ends it now. With --resume, and after a restart, other ranks "
+                  "than before make steps of as many samples."},
     [CLI_RUN] = {.name = "run", .usage = "--ranks N PROGRAM [ARG...]", .runs_program = true, .run = cli_run,
         .purpose = "start a program of your own on N ranks of this machine",
         .detail = "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its environment; zero_comm_open reads them. "

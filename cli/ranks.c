@@ -24,7 +24,7 @@ bool cli_is_parent(const cli_arguments *a, int *code)
     else if (!launched && strcmp(a->text[OPT_COMM], "mpi") == 0 && a->integer[OPT_RANKS] > 1)
         *code = cli_fail_usage(a->command, "--comm mpi: the ranks of MPI are started by mpirun or srun (mpirun -n %lld zero %s ...)",
                                (long long)a->integer[OPT_RANKS], a->command->name);
-    return *code == 0 && !launched && a->integer[OPT_RANKS] > 1;
+    return *code == 0 && !launched && (a->integer[OPT_RANKS] > 1 || a->integer[OPT_RESTARTS] > 0);
 }
 
 int cli_supervise(const cli_arguments *a)
@@ -41,7 +41,8 @@ int cli_supervise(const cli_arguments *a)
         return cli_fail(a->command, &error);
     memcpy(argv, a->argv, count * sizeof *argv);
     argv[0] = program;
-    zero_run_options options = {.struct_size = sizeof options, .ranks = (int)a->integer[OPT_RANKS], .argv = argv, .grace_seconds = -1,
+    zero_run_options options = {.struct_size = sizeof options, .ranks = (int)(a->given[OPT_RANKS] ? a->integer[OPT_RANKS] : 1), .argv = argv, .grace_seconds = -1,
+                                .restarts = (int)a->integer[OPT_RESTARTS], .min_ranks = (int)a->integer[OPT_MIN_RANKS], .logger = {.write = cli_log_stderr},
                                 .stop = cli_signals_install(CLI_SIGNALS_ALONE).stop};
     int code = 0;
     if (zero_run(&options, &code, &error) != ZERO_OK) {
@@ -86,7 +87,7 @@ zero_comm *cli_open_comm(const cli_arguments *a, int *code)
         *code = cli_fail(a->command, &error);
         return NULL;
     }
-    if (!a->given[OPT_RANKS] || a->integer[OPT_RANKS] == zero_comm_size(comm))
+    if (!a->given[OPT_RANKS] || a->integer[OPT_RANKS] == zero_comm_size(comm) || zero_restart_count() > 0)
         return comm;
     *code = zero_status_exit_code(ZERO_ERR_USAGE);
     if (zero_comm_rank(comm) == 0)

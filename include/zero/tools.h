@@ -110,12 +110,18 @@ typedef struct zero_run_options {
     const volatile int *stop; // a signal number once the caller wants the ranks to end: it is passed on to them (SIGINT as SIGTERM); may be NULL
     double grace_seconds;     // that they have from then on, before they are killed; 0: 30; less: as long as they take
     const volatile int *notes; // how often SIGUSR1 came: each change is passed on to the ranks, and ends nothing; may be NULL
-    zero_logger logger;
+    int restarts;             // after a rank has died, or a disk or another rank failed it, all ranks are started again, at most so often
+    int min_ranks;            // with as many ranks as remain, at least so many; 0: with as many as before
+    zero_logger logger;       // of restarts
 } zero_run_options;
 // Starts argv on `ranks` ranks of this machine and supervises them: if one fails, the others are ended within two seconds.
 // *exit_code: of the rank that failed first (128+n for a signal), else 0. The message names rank, cause and step. Once *stop is set, the
 // exit codes of ranks that end by themselves are what counts (75: saved); ZERO_ERR_CANCELLED and 128+n where a signal ended them.
 ZERO_API zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error *error);
+
+// How often zero_run had started the ranks before it started these: 0 in the first attempt and without a supervisor. Whoever finds more goes on
+// from its last checkpoint.
+ZERO_API int zero_restart_count(void);
 
 // Ranks of the job that a launcher (zero run, mpirun, srun, torchrun) describes in the environment; 0: there is none.
 ZERO_API zero_status zero_launched_ranks(int *ranks, zero_error *error);

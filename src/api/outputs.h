@@ -12,6 +12,8 @@ typedef struct zr_outputs {
     int lock;           // -1: not held
     bool created;       // the directory is ours
     zr_metrics *metrics;
+    int64_t lost_steps; // of an earlier attempt, behind what zr_outputs_go_on kept
+    double lost_milliseconds;
 } zr_outputs;
 
 // Rank 0, changes nothing: ZERO_ERR_USAGE where a run lies there and may not be replaced, ZERO_ERR_IO where nothing can be written.

@@ -13,9 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { VARIABLES = 5, VARIABLE_BYTES = 64 };
+enum { VARIABLES = 6, VARIABLE_BYTES = 64 };
 
-static const char *const variables[VARIABLES] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ZR_MEMFD_VARIABLE};
+#define RESTART_VARIABLE "ZERO_RESTART"
+
+static const char *const variables[VARIABLES] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ZR_MEMFD_VARIABLE, RESTART_VARIABLE};
 
 typedef struct rank_environment { // the parent's, with this rank's variables in place of any of the same names
     char **list;
@@ -51,9 +53,9 @@ static zero_status make_environment(rank_environment *out, bool crowded, zero_er
     return ZERO_OK;
 }
 
-static void set_rank(rank_environment *environment, int rank, int ranks, int memfd)
+static void set_rank(rank_environment *environment, int rank, int ranks, int memfd, int restart)
 {
-    const int values[VARIABLES] = {rank, ranks, rank, ranks, memfd};
+    const int values[VARIABLES] = {rank, ranks, rank, ranks, memfd, restart};
     for (int i = 0; i < VARIABLES; i++)
         snprintf(environment->own[i], VARIABLE_BYTES, "%s=%d", variables[i], values[i]);
 }
@@ -88,14 +90,21 @@ typedef struct placement { // (ranks) each
     bool *bound;
 } placement;
 
-static zero_status start_ranks(const zero_run_options *options, const char *path, zr_local_host *host, placement *place, zero_error *error)
+typedef struct attempt { // to run the program
+    const zero_run_options *options;
+    const char *path;
+    int ranks, number; // number: attempts before this one
+    int dead;          // ranks that died in it
+} attempt;
+
+static zero_status start_ranks(const attempt *a, zr_local_host *host, placement *place, zero_error *error)
 {
     rank_environment environment = {0};
-    zr_run_bind(options->ranks, place->masks, place->bound);
+    zr_run_bind(a->ranks, place->masks, place->bound);
     zero_status status = make_environment(&environment, !place->bound[0], error);
-    for (int r = 0; r < options->ranks && status == ZERO_OK; r++) {
-        set_rank(&environment, r, options->ranks, host->memfd);
-        zr_spawn spawn = {.path = path, .argv = options->argv, .environment = environment.list, .memfd = host->memfd,
+    for (int r = 0; r < a->ranks && status == ZERO_OK; r++) {
+        set_rank(&environment, r, a->ranks, host->memfd, a->number);
+        zr_spawn spawn = {.path = a->path, .argv = a->options->argv, .environment = environment.list, .memfd = host->memfd,
                           .mask = place->bound[r] ? &place->masks[r] : NULL};
         status = zr_run_spawn(&spawn, &place->children[r], error);
     }
@@ -116,18 +125,18 @@ static void kill_started(zr_child *children, int ranks)
     }
 }
 
-static zero_status run_on(const zero_run_options *options, const char *path, zr_local_host *host, int *exit_code, zero_error *error)
+static zero_status run_on(attempt *a, zr_local_host *host, int *exit_code, zero_error *error)
 {
-    size_t ranks = (size_t)options->ranks;
+    size_t ranks = (size_t)a->ranks;
     placement place = {.children = zr_alloc(ranks * sizeof *place.children, error), .masks = zr_alloc(ranks * sizeof *place.masks, error),
                        .bound = zr_alloc(ranks * sizeof *place.bound, error)};
     zero_status status = ZERO_ERR_MEMORY;
     if (place.children && place.masks && place.bound) {
-        status = start_ranks(options, path, host, &place, error);
+        status = start_ranks(a, host, &place, error);
         if (status != ZERO_OK)
-            kill_started(place.children, options->ranks);
+            kill_started(place.children, a->ranks);
         else
-            status = zr_run_watch(host, place.children, options, exit_code, error);
+            status = zr_run_watch(host, place.children, a->options, exit_code, &a->dead, error);
     }
     zr_free(place.children);
     zr_free(place.masks);
@@ -135,20 +144,67 @@ static zero_status run_on(const zero_run_options *options, const char *path, zr_
     return status;
 }
 
+static zero_status run_once(attempt *a, int *exit_code, zero_error *error)
+{
+    zr_local_host host;
+    *exit_code = 0;
+    ZERO_TRY(zr_local_host_create(a->ranks, &host, error));
+    zero_status status = run_on(a, &host, exit_code, error);
+    zr_local_host_destroy(&host);
+    return status;
+}
+
+// Whether another attempt may do better: a rank died, or was failed by a disk or by another rank. What is wrong with the program's
+// arguments, data or configuration stays wrong; but a configuration that fewer ranks cannot run, still fewer may.
+static bool prepare_next(attempt *a, int exit_code, int restarts)
+{
+    const zero_run_options *options = a->options;
+    bool refused = exit_code == zero_status_exit_code(ZERO_ERR_CONFIG) && a->number > 0 && a->ranks > options->min_ranks && options->min_ranks > 0;
+    bool failed = exit_code > 128 || exit_code == zero_status_exit_code(ZERO_ERR_IO);
+    if ((options->stop && *options->stop) || !(refused || (failed && restarts < options->restarts)))
+        return false;
+    if (refused)
+        a->ranks--;
+    else if (options->min_ranks > 0)
+        a->ranks = ZR_MAX(a->ranks - ZR_MAX(a->dead, 1), options->min_ranks);
+    a->number++;
+    return true;
+}
+
+static zero_status run_again_and_again(attempt *a, int *exit_code, zero_error *error)
+{
+    const zero_run_options *options = a->options;
+    for (int restarts = 0;;) {
+        zero_status status = run_once(a, exit_code, error);
+        zero_error why = error ? *error : (zero_error){0};
+        if (status == ZERO_OK || !prepare_next(a, *exit_code, restarts))
+            return status;
+        restarts += *exit_code != zero_status_exit_code(ZERO_ERR_CONFIG);
+        zr_log(&options->logger, ZERO_LOG_WARNING, "%s; restart %d of %d, with %d rank%s", why.message, restarts, options->restarts, a->ranks, a->ranks == 1 ? "" : "s");
+        if (error)
+            *error = (zero_error){0};
+    }
+}
+
 zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error *error)
 {
     char path[4096];
-    zr_local_host host;
     *exit_code = 0;
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->argv || !options->argv[0])
         return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.argv names no program");
+    if (options->min_ranks < 0 || options->min_ranks > options->ranks || options->restarts < 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_run: %d ranks, at least %d of them after at most %d restarts: both must be 0 or more, the second at most the first", options->ranks,
+                       options->min_ranks, options->restarts);
     ZERO_TRY(find_program(options->argv[0], path, error));
-    ZERO_TRY(zr_local_host_create(options->ranks, &host, error));
-    zero_status status = run_on(options, path, &host, exit_code, error);
-    zr_local_host_destroy(&host);
-    return status;
+    return run_again_and_again(&(attempt){.options = options, .path = path, .ranks = options->ranks}, exit_code, error);
+}
+
+int zero_restart_count(void)
+{
+    const char *text = getenv(RESTART_VARIABLE);
+    return text && zero_supervised() ? atoi(text) : 0;
 }
 
 zero_status zero_launched_ranks(int *ranks, zero_error *error)

@@ -28,7 +28,8 @@ typedef struct zr_spawn {
 // run_spawn.c. The child is killed when the calling thread's process ends. ZERO_ERR_USAGE where the program cannot be executed.
 zero_status zr_run_spawn(const zr_spawn *spawn, zr_child *out, zero_error *error);
 
-// run_watch.c: until every child has ended and is reaped. *exit_code and the message are those of the first failure.
-zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, zero_error *error);
+// run_watch.c: until every child has ended and is reaped. *exit_code and the message are those of the first failure; *dead: ranks that a
+// signal ended, the supervisor's own not counted.
+zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, int *dead, zero_error *error);
 
 #endif

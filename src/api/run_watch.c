@@ -31,6 +31,7 @@ typedef struct watch {
     double kill_at;   // of an end that was asked for
     int sent;         // the strongest signal that was sent to all
     int noted;        // of *options->notes
+    int dead;         // ranks that a signal ended which was not sent here
 } watch;
 
 static bool ended_badly(int wait_status)
@@ -66,6 +67,7 @@ static void reap(watch *w)
             w->kill_at = fmin(w->kill_at, zr_clock_seconds() + LINGER);
         if (!ended_badly(status) || (w->sent && !w->signal))
             continue;
+        w->dead += WIFSIGNALED(status);
         if (w->first < 0)
             w->failed_at = zr_clock_seconds();
         if (w->first < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(w->children[w->first].wait_status)))
@@ -158,7 +160,7 @@ static zero_status report(const watch *w, int *exit_code, zero_error *error)
     return zr_fail(error, failure.status, "%s", own_words(&failure));
 }
 
-zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, zero_error *error)
+zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, int *dead, zero_error *error)
 {
     watch w = {.host = host, .children = children, .options = options, .first = -1};
     w.polls = zr_alloc((size_t)host->ranks * sizeof *w.polls, error);
@@ -177,5 +179,6 @@ zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run
         end_the_rest(&w);
     }
     zr_free(w.polls);
+    *dead = w.dead;
     return no_memory ? no_memory : report(&w, exit_code, error);
 }

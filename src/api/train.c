@@ -42,7 +42,6 @@ static zero_status build_again(zr_train *train, zero_error *error)
 static zero_status prepare(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
-    ZERO_TRY(check_options(options, error));
     if (train->comm->rank == 0 && !options->dry_run)
         ZERO_TRY(zr_outputs_check(options->out_dir, options->overwrite || options->resume, error));
     ZERO_TRY(zr_train_read(train, error));
@@ -95,8 +94,12 @@ static zero_status open_outputs(zr_train *train, zero_error *error)
     if (!options->resume || options->dry_run)
         return ZERO_OK;
     ZERO_TRY(zr_train_resume(train, error));
+    zr_outputs *outputs = &train->outputs;
     if (train->comm->rank == 0)
-        status = zr_outputs_go_on(&train->outputs, train->first_lines, error);
+        status = zr_outputs_go_on(outputs, train->first_lines, error);
+    if (outputs->lost_steps)
+        zr_log(&train->logger, ZERO_LOG_INFO, "resume   %lld step%s that came after it, %.1f s, %s made again", (long long)outputs->lost_steps, outputs->lost_steps == 1 ? "" : "s",
+               outputs->lost_milliseconds / 1e3, outputs->lost_steps == 1 ? "is" : "are");
     return zr_agree(train->comm, status, error);
 }
 
@@ -136,7 +139,11 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     zr_train train = {.comm = comm, .options = options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY};
     if (comm->rank == 0)
         train.logger = options->logger;
-    zero_status status = zr_agree(comm, prepare(&train, error), error);
+    zero_status status = zr_agree(comm, check_options(options, error), error);
+    if (status == ZERO_OK)
+        status = zr_train_foresee(&train, error);
+    if (status == ZERO_OK)
+        status = zr_agree(comm, prepare(&train, error), error);
     if (status == ZERO_OK) {
         status = run(&train, error);
         if (status != ZERO_OK && status != ZERO_ERR_CANCELLED && status != ZERO_ERR_STOPPED)

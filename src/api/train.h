@@ -35,6 +35,7 @@ typedef struct zr_train {
     zr_observation *observed;   // the engine's; NULL: nothing is asked for
     zr_step_range profiled;     // steps of --profile; first 0: none
     zr_outputs outputs;         // rank 0
+    struct { int64_t batch, micro_batch, ranks; } before; // samples of a step, of a micro-batch, and ranks of the checkpoint that it goes on from; 0: none
     // while it runs
     int64_t first_step;         // steps that were made before this run: of the checkpoint that it goes on from
     int64_t first_lines;        // of metrics.jsonl, then
@@ -72,6 +73,7 @@ zero_status zr_train_profile_write(const zr_train *train, zero_error *error);
 zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error);
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error);
 zero_status zr_train_resume(zr_train *train, zero_error *error);
+zero_status zr_train_foresee(zr_train *train, zero_error *error); // collective, before anything is made: fills `before`
 bool zr_train_wants_checkpoint(const zr_train *train, int64_t step);
 bool zr_train_is_out_of_time(const zr_train *train);
 // Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies.

@@ -90,14 +90,11 @@ static bool is_whole(const char *path)
 }
 
 // Rank 0: the newest that is whole; *out NULL where there is none.
-static zero_status find_newest(const zr_train *train, char **out, zero_error *error)
+static zero_status find_newest(const zr_train *train, const char *folder, char **out, zero_error *error)
 {
     int64_t steps[MOST_LISTED];
-    char *folder = path_of(train->options->out_dir, "", error);
+    zero_status status = ZERO_OK;
     *out = NULL;
-    if (!folder)
-        return ZERO_ERR_MEMORY;
-    zero_status status = sweep(folder, error);
     int count = list_steps(folder, steps);
     for (int i = 0; i < count && !*out && status == ZERO_OK; i++) {
         char *path = zr_sprintf(error, "%s/" NAME, folder, (long long)steps[i]);
@@ -105,9 +102,61 @@ static zero_status find_newest(const zr_train *train, char **out, zero_error *er
             *out = path;
             break;
         }
+        status = path ? ZERO_OK : ZERO_ERR_MEMORY;
         zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s\" is passed over: it is not whole", path ? path : folder);
         zr_free(path);
     }
+    return status;
+}
+
+static int64_t integer_in(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+// Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
+static zero_status look_ahead(const zr_train *train, int64_t facts[3], zero_error *error)
+{
+    const zr_train silent = {.options = train->options};
+    zr_manifest manifest;
+    char *folder = path_of(train->options->out_dir, "", error), *path = NULL;
+    zero_status status = folder ? find_newest(&silent, folder, &path, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && path && zr_manifest_read(path, &manifest, NULL) == ZERO_OK) {
+        const json_t *more = json_object_get(manifest.state, "train");
+        facts[0] = integer_in(manifest.state, "train_batch_size");
+        facts[1] = integer_in(more, "micro_batch");
+        facts[2] = integer_in(more, "ranks");
+        zr_manifest_free(&manifest);
+    }
+    zr_free(path);
+    zr_free(folder);
+    return status;
+}
+
+zero_status zr_train_foresee(zr_train *train, zero_error *error)
+{
+    int64_t facts[3] = {0};
+    zero_status status = ZERO_OK;
+    if (!train->options->resume || train->options->dry_run)
+        return ZERO_OK;
+    if (train->comm->rank == 0)
+        status = look_ahead(train, facts, error);
+    ZERO_TRY(zr_agree(train->comm, status, error));
+    ZERO_TRY(zr_comm_broadcast(train->comm, facts, sizeof facts, 0, error));
+    train->before.batch = facts[0];
+    train->before.micro_batch = facts[1];
+    train->before.ranks = facts[2];
+    return ZERO_OK;
+}
+
+// Rank 0, under the lock: what a save that was killed has left goes.
+static zero_status find_under_lock(const zr_train *train, char **out, zero_error *error)
+{
+    char *folder = path_of(train->options->out_dir, "", error);
+    *out = NULL;
+    zero_status status = folder ? sweep(folder, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = find_newest(train, folder, out, error);
     zr_free(folder);
     return status;
 }
@@ -139,7 +188,8 @@ static zero_status prune(const zr_train *train, const char *folder, zero_error *
 
 static json_t *describe(const zr_train *train)
 {
-    json_t *facts = json_pack("{s:I, s:I}", "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics));
+    json_t *facts = json_pack("{s:I, s:I, s:I, s:I}", "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics), "micro_batch",
+                              (json_int_t)zr_engine_config(train->engine)->micro_batch, "ranks", (json_int_t)train->comm->size);
     if (facts && isfinite(train->best))
         json_object_set_new(facts, "best", json_real(train->best));
     return facts;
@@ -214,11 +264,11 @@ zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
 static zero_status read_facts(zr_train *train, const char *path, json_t *state, zero_error *error)
 {
     const json_t *facts = json_object_get(state, "train"), *best = json_object_get(facts, "best");
-    int64_t seq = json_integer_value(json_object_get(facts, "seq")), seed = json_integer_value(json_object_get(state, "seed"));
+    int64_t seq = integer_in(facts, "seq"), seed = integer_in(state, "seed");
     if (seq != train->seq || seed != train->seed)
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run has %lld and %lld: it would read other text from here on", path,
                        (long long)seq, (long long)seed, (long long)train->seq, (long long)train->seed);
-    train->first_lines = json_integer_value(json_object_get(facts, "lines"));
+    train->first_lines = integer_in(facts, "lines");
     train->best = json_is_number(best) ? json_number_value(best) : INFINITY;
     return ZERO_OK;
 }
@@ -237,7 +287,7 @@ zero_status zr_train_resume(zr_train *train, zero_error *error)
     char *found = NULL, path[4096];
     json_t *state = NULL;
     int64_t none;
-    zero_status status = train->comm->rank == 0 ? find_newest(train, &found, error) : ZERO_OK;
+    zero_status status = train->comm->rank == 0 ? find_under_lock(train, &found, error) : ZERO_OK;
     status = zr_agree(train->comm, status, error);
     if (status == ZERO_OK)
         status = share_path(train, found, path, error);

@@ -34,6 +34,31 @@ static zero_status apply_fields(const zr_train *train, zr_config *config, const 
     return ZERO_OK;
 }
 
+// Other ranks than the checkpoint's make steps of as many samples, by as many micro-batches as that takes: otherwise they would read other
+// text from here on.
+static zero_status keep_batch(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    int64_t batch = train->before.batch, ranks = train->comm->size, micro = train->before.micro_batch;
+    const zr_setting *said = zr_config_setting(config, "train_micro_batch_size_per_gpu");
+    char number[3][40];
+    if (!train->before.ranks || train->before.ranks == ranks)
+        return ZERO_OK;
+    if (said && json_is_integer(said->value))
+        micro = json_integer_value(said->value);
+    else
+        while (micro > 1 && batch % (ranks * micro))
+            micro--;
+    if (micro < 1 || batch % (ranks * micro))
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint to go on from has steps of %lld samples; %lld ranks with micro-batches of %lld cannot make them", (long long)batch,
+                       (long long)ranks, (long long)micro);
+    snprintf(number[0], sizeof number[0], "%lld", (long long)batch);
+    snprintf(number[1], sizeof number[1], "%lld", (long long)micro);
+    snprintf(number[2], sizeof number[2], "%lld", (long long)(batch / (ranks * micro)));
+    ZERO_TRY(zr_config_override(config, "train_batch_size", number[0], "--resume", false, logger, error));
+    ZERO_TRY(zr_config_override(config, "train_micro_batch_size_per_gpu", number[1], "--resume", false, logger, error));
+    return zr_config_override(config, "gradient_accumulation_steps", number[2], "--resume", false, logger, error);
+}
+
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 {
     const zero_train_options *options = train->options;
@@ -62,6 +87,8 @@ static zero_status make_config(const zr_train *train, int64_t steps, const zero_
     }
     if (status == ZERO_OK)
         status = apply_fields(train, config, logger, error);
+    if (status == ZERO_OK)
+        status = keep_batch(train, config, logger, error);
     if (status == ZERO_OK && train->placement)
         status = zr_placement_apply(train->placement, train->config, config, error);
     if (status == ZERO_OK)

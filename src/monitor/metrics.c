@@ -52,6 +52,19 @@ zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, z
     return status;
 }
 
+void zr_metrics_sum(const char *text, size_t length, int64_t *steps, double *milliseconds)
+{
+    const char *end = text + length;
+    *steps = 0;
+    *milliseconds = 0;
+    for (const char *next; text < end && (next = memchr(text, '\n', (size_t)(end - text))); text = next + 1) {
+        json_t *object = json_loadb(text, (size_t)(next - text), 0, NULL), *ms = json_object_get(object, "ms");
+        *steps += ms != NULL;
+        *milliseconds += json_number_value(ms);
+        json_decref(object);
+    }
+}
+
 static void append_double(zr_buffer *line, const char *key, double value)
 {
     zr_buffer_printf(line, ",\"%s\":", key);

@@ -29,6 +29,8 @@ typedef struct zr_metrics_step {
 
 // Goes on behind the first `lines` lines of the file, which has them; 0: it is created, or emptied.
 zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, zero_error *error);
+// Steps that lines of the file tell of, and how long they took together.
+void zr_metrics_sum(const char *text, size_t length, int64_t *steps, double *milliseconds);
 int64_t zr_metrics_lines(const zr_metrics *metrics); // in the file; 0 for NULL
 zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step, zero_error *error);
 zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss, zero_error *error);

@@ -62,6 +62,44 @@ SLURM_JOB_END_TIME=$(($(date +%s) + 55)) "$ZERO" train --new $TINY --data "$TEXT
 SLURM_JOB_END_TIME=$(($(date +%s) + 3600)) train $RUN --out broken --resume
 same unbroken broken
 
+# A rank dies: all start again, with as many ranks or with those that remain; how often is bounded.
+steps_of() { grep -c '"loss"' "$1/metrics.jsonl" 2>/dev/null; }
+restarted() { # restarted KILLS OPTION...: a run in broken whose last rank is killed so often; its exit code in $code
+    local kills=$1 k last
+    shift
+    rm -rf broken
+    "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $COMMON --ranks 3 --micro-batch 4 --steps 120 --save-every 10 --out broken "$@" >out.txt 2>err.txt &
+    parent=$!
+    last=0
+    for k in $(seq $kills); do
+        for _ in $(seq 1000); do [ "$(steps_of broken)" -gt $((last + 15)) ] && break; sleep 0.01; done
+        last=$(steps_of broken)
+        kill -KILL "$(children_of $parent | tail -1)" 2>/dev/null
+        for _ in $(seq 300); do [ "$(grep -c 'restart . of' err.txt)" -ge $k ] && break; sleep 0.01; done
+    done
+    code=0
+    { wait $parent; } 2>/dev/null || code=$?
+}
+COMMON="--seed 5"
+train $COMMON --ranks 3 --micro-batch 4 --steps 120 --save-every 10 --out whole --overwrite
+restarted 2 --restarts 2
+[ $code -eq 0 ] && grep -q 'rank 2 was killed by signal 9 .*; restart 2 of 2, with 3 ranks' err.txt || fail "restarts: $code, $(cat err.txt)"
+grep -qE 'resume +from step [0-9]+ of "broken/checkpoints' out.txt && grep -qE 'steps? that came after it' out.txt || fail "nothing is said of what was lost: $(grep resume out.txt)"
+same whole broken
+restarted 1 --restarts 1 --min-ranks 1
+[ $code -eq 0 ] && grep -q 'restart 1 of 1, with 2 ranks' err.txt || fail "fewer ranks: $code, $(cat err.txt)"
+python3 - <<'PY' || fail "two ranks do not do the work of three"
+import json
+runs = [[json.loads(l) for l in open(d + "/metrics.jsonl") if '"loss"' in l] for d in ("whole", "broken")]
+assert [l["step"] for l in runs[1]] == list(range(1, 121))
+assert runs[0][-1]["tokens"] == runs[1][-1]["tokens"] and abs(runs[0][-1]["loss"] - runs[1][-1]["loss"]) < 2e-2, (runs[0][-1], runs[1][-1])
+PY
+restarted 2 --restarts 1
+[ $code -eq 137 ] || fail "one restart too many: $code, $(cat err.txt)"
+expect 0 "$ZERO" run --ranks 3 --restarts 3 --min-ranks 2 sh -c 'echo $ZERO_RESTART of $WORLD_SIZE; [ $RANK -gt 0 ] || [ $ZERO_RESTART -gt 1 ] || kill -KILL $$; [ $ZERO_RESTART -gt 1 ] || exec sleep 30'
+[ "$(sort out.txt | uniq -c | tr -s ' \n' ' ')" = " 3 0 of 3 2 1 of 2 2 2 of 2 " ] || fail "attempts: $(sort out.txt | uniq -c)"
+COMMON="--micro-batch 2 --seed 5"
+
 # There is nothing to go on from, or only what is damaged.
 train $RUN --out fresh --resume
 same unbroken fresh
