@@ -274,9 +274,19 @@ typedef struct verifying {
     int fd;
     char *buffer; // ZR_EXTENT_BYTES
     void (*progress)(void *user, int64_t bytes);
+    void (*damaged)(void *user, const zero_error *what); // NULL: the first damage ends it
     void *user;
     zero_error *error;
 } verifying;
+
+// What a part of the checkpoint came to: where damage is told, it does not end the rest.
+static zero_status settle(const verifying *v, zero_status status)
+{
+    if (!v->damaged || (status != ZERO_ERR_DATA && status != ZERO_ERR_IO))
+        return status;
+    v->damaged(v->user, v->error);
+    return ZERO_OK;
+}
 
 static zero_status verify_bytes(const verifying *v, int64_t begin, int64_t bytes, uint32_t wanted, const char *what)
 {
@@ -302,11 +312,11 @@ static zero_status verify_open(const verifying *v, const zr_manifest_file *file)
         return zr_fail_errno(v->error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", v->path);
     if (info.st_size != file->bytes)
         return zr_fail(v->error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, the manifest says %lld", v->path, (long long)info.st_size, (long long)file->bytes);
-    ZERO_TRY(verify_bytes(v, 0, file->header_bytes, file->header_checksum, "the header"));
+    ZERO_TRY(settle(v, verify_bytes(v, 0, file->header_bytes, file->header_checksum, "the header")));
     for (int t = 0; t < file->tensor_count; t++) {
         const zr_manifest_tensor *tensor = &file->tensors[t];
         for (int e = 0; e < tensor->extent_count; e++)
-            ZERO_TRY(verify_bytes(v, tensor->begin + tensor->extents[e].first * size, tensor->extents[e].count * size, tensor->extents[e].checksum, tensor->name));
+            ZERO_TRY(settle(v, verify_bytes(v, tensor->begin + tensor->extents[e].first * size, tensor->extents[e].count * size, tensor->extents[e].checksum, tensor->name)));
     }
     return ZERO_OK;
 }
@@ -325,12 +335,27 @@ static zero_status verify_file(verifying *v, const char *directory, const zr_man
     return status;
 }
 
+static zero_status verify_files(verifying *v, const char *directory, const zr_manifest *manifest)
+{
+    zero_error local = {0};
+    zero_status status = ZERO_OK;
+    v->error = v->error ? v->error : &local;
+    v->buffer = zr_alloc((size_t)ZR_EXTENT_BYTES, v->error);
+    if (!v->buffer)
+        return ZERO_ERR_MEMORY;
+    for (int f = 0; f < manifest->file_count && status == ZERO_OK; f++)
+        status = settle(v, verify_file(v, directory, &manifest->files[f]));
+    zr_free(v->buffer);
+    return status;
+}
+
 zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error)
 {
-    verifying v = {.buffer = zr_alloc((size_t)ZR_EXTENT_BYTES, error), .progress = progress, .user = user, .error = error};
-    zero_status status = v.buffer ? ZERO_OK : ZERO_ERR_MEMORY;
-    for (int f = 0; f < manifest->file_count && status == ZERO_OK; f++)
-        status = verify_file(&v, directory, &manifest->files[f]);
-    zr_free(v.buffer);
-    return status;
+    return verify_files(&(verifying){.progress = progress, .user = user, .error = error}, directory, manifest);
+}
+
+zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void (*damaged)(void *user, const zero_error *what),
+                               void *user, zero_error *error)
+{
+    return verify_files(&(verifying){.progress = progress, .damaged = damaged, .user = user, .error = error}, directory, manifest);
 }

@@ -53,4 +53,8 @@ const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char
 // progress, if there is one, is called after each extent with the bytes that were read.
 zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error);
 
+// The same, but does not end at what is damaged or missing: calls `damaged` with each, and goes on.
+zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void (*damaged)(void *user, const zero_error *what),
+                               void *user, zero_error *error);
+
 #endif

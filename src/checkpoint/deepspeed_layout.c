@@ -1,0 +1,367 @@
+// Where the elements of every tensor lie: runs of bytes in the ranks' files. Everything that a file says is checked before it counts:
+// parts against their records, shapes against parts, names against each other.
+#include "checkpoint/deepspeed_internal.h"
+
+#include "checkpoint/safetensors_header.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FP32 ((int64_t)sizeof(float))
+
+typedef const zr_pickle_value *value;
+
+static const char *path_of(const zr_deepspeed *ds, int file)
+{
+    return zr_ds_file(ds, file)->zip.path;
+}
+
+static zero_status add_run(zr_deepspeed *ds, int file, int64_t begin, int64_t bytes, zero_error *error)
+{
+    if (ds->run_count == ds->run_room) {
+        int room = ds->run_room ? 2 * ds->run_room : 256;
+        if (ds->run_room > INT32_MAX / 2)
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is cut into too many parts", ds->folder);
+        zr_ds_run *grown = zr_realloc(ds->runs, (size_t)room * sizeof *grown, error);
+        if (!grown)
+            return ZERO_ERR_MEMORY;
+        ds->runs = grown;
+        ds->run_room = room;
+    }
+    ds->runs[ds->run_count++] = (zr_ds_run){file, begin, bytes};
+    return ZERO_OK;
+}
+
+// Elements [first, first + elements) of the parts put one behind another; they are there.
+static zero_status add_elements(zr_deepspeed *ds, const zr_ds_part *parts, int count, int stride, int64_t first, int64_t elements, zero_error *error)
+{
+    for (int i = 0; i < count && elements > 0; i++) {
+        const zr_ds_part *part = &parts[i * stride];
+        if (first >= part->elements) {
+            first -= part->elements;
+            continue;
+        }
+        int64_t n = ZR_MIN(elements, part->elements - first);
+        ZERO_TRY(add_run(ds, part->file, part->begin + first * FP32, n * FP32, error));
+        elements -= n;
+        first = 0;
+    }
+    assert(elements == 0);
+    return ZERO_OK;
+}
+
+static zero_status read_part(const zr_deepspeed *ds, int rank, value tensor, const char *what, zr_ds_part *out, zero_error *error)
+{
+    out->file = rank;
+    if (!zr_pickle_is(tensor, ZR_PICKLE_TENSOR) || strcmp(tensor->tensor.storage->dtype, "F32"))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %s is no tensor of fp32", path_of(ds, rank), what);
+    out->elements = tensor->tensor.elements;
+    return zr_torch_place(&ds->optim[rank], &tensor->tensor, what, &out->begin, error);
+}
+
+// A state of the optimizer is as large as the weights that it is of.
+static zero_status read_state_part(const zr_deepspeed *ds, int rank, int group, const char *state, zr_ds_part *out, zero_error *error)
+{
+    value flat = zr_pickle_at(zr_ds_flat(ds, rank), (size_t)group);
+    ZERO_TRY(read_part(ds, rank, zr_pickle_get(zr_ds_group_state(ds, rank, group), state), state, out, error));
+    if (out->elements == flat->tensor.elements)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %s of group %d has %lld elements, the weights %lld", path_of(ds, rank), state, group, (long long)out->elements,
+                   (long long)flat->tensor.elements);
+}
+
+static zero_status add_vector(zr_deepspeed *ds, const char *name, bool weights, zero_error *error)
+{
+    zr_ds_vector *vector = &ds->vectors[ds->vector_count++];
+    vector->name = name;
+    vector->parts = zr_alloc(((size_t)ds->groups * (size_t)ds->ranks + 1) * sizeof *vector->parts, error);
+    if (!vector->parts)
+        return ZERO_ERR_MEMORY;
+    for (int g = 0; g < ds->groups; g++)
+        for (int r = 0; r < ds->ranks; r++) {
+            zr_ds_part *part = &vector->parts[(size_t)g * (size_t)ds->ranks + (size_t)r];
+            ZERO_TRY(weights ? read_part(ds, r, zr_pickle_at(zr_ds_flat(ds, r), (size_t)g), "a flat vector of weights", part, error) : read_state_part(ds, r, g, name, part, error));
+            if (ds->stage == 3 && part->elements != (part - r)->elements)
+                return zr_fail(error, ZERO_ERR_DATA, "\"%s\": its part of group %d has %lld elements, rank 0's %lld", path_of(ds, r), g, (long long)part->elements,
+                               (long long)(part - r)->elements);
+        }
+    return ZERO_OK;
+}
+
+static zero_status read_parts(zr_deepspeed *ds, zero_error *error)
+{
+    for (int r = 0; r < ds->ranks; r++) {
+        value flat = zr_ds_flat(ds, r);
+        if (!zr_pickle_at(flat, 0))
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no fp32 weights%s", path_of(ds, r), ds->stage == 3 ? " (were they on NVMe?)" : "");
+        if (r && flat->items.count != (size_t)ds->groups)
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %zu groups of weights, rank 0 has %d", path_of(ds, r), flat->items.count, ds->groups);
+        if (flat->items.count > 1 << 20)
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %zu groups of weights", path_of(ds, r), flat->items.count);
+        ds->groups = (int)flat->items.count;
+    }
+    ZERO_TRY(add_vector(ds, "weights", true, error));
+    for (int s = 0; s < ZR_COUNT(zr_ds_states); s++)
+        if (zr_pickle_is(zr_pickle_get(zr_ds_group_state(ds, 0, 0), zr_ds_states[s]), ZR_PICKLE_TENSOR))
+            ZERO_TRY(add_vector(ds, zr_ds_states[s], false, error));
+    return ZERO_OK;
+}
+
+typedef struct shape { const char *name; int dims; int64_t of[ZR_PICKLE_DIMS], elements; } shape;
+
+static zero_status read_shape(const zr_deepspeed *ds, value name, value size, shape *out, zero_error *error)
+{
+    const char *text = zr_pickle_text(name), *path = path_of(ds, ds->ranks);
+    *out = (shape){.name = text, .elements = 1};
+    if (!text || !*text || !zr_pickle_is(size, ZR_PICKLE_TUPLE) || size->items.count > ZR_PICKLE_DIMS)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": param_shapes has an entry without a name or a shape", path);
+    out->dims = (int)size->items.count;
+    for (int d = 0; d < out->dims; d++)
+        if (!zr_pickle_integer(size->items.at[d], &out->of[d]) || out->of[d] < 0 || __builtin_mul_overflow(out->elements, out->of[d], &out->elements))
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" has a shape that is none", path, text);
+    return out->elements <= INT64_MAX / 16 ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is too large", path, text);
+}
+
+typedef struct laying {
+    zr_deepspeed *ds;
+    zr_ds_vector *of;
+    zr_source_vector *vector;
+    int64_t offset; // elements of the flat vector, or of a rank's, that are given away
+    zero_error *error;
+} laying;
+
+static zero_status begin_tensor(const laying *l, const shape *of, const char *dtype)
+{
+    int t = l->vector->tensor_count;
+    ZERO_TRY(zr_source_set(&l->vector->tensors[t], of->name, dtype, of->dims, of->of, l->error));
+    l->of->tensors[t] = (zr_ds_tensor){.first = l->ds->run_count};
+    l->vector->tensor_count++;
+    return ZERO_OK;
+}
+
+static void end_tensor(const laying *l)
+{
+    zr_ds_tensor *tensor = &l->of->tensors[l->vector->tensor_count - 1];
+    tensor->count = l->ds->run_count - tensor->first;
+}
+
+static int64_t sum(const zr_ds_part *parts, int count, int stride)
+{
+    int64_t elements = 0; // a file's bytes are counted by it: it cannot overflow
+    for (int i = 0; i < count; i++)
+        elements += parts[i * stride].elements;
+    return elements;
+}
+
+static zero_status refuse_size(const laying *l, const char *name, int64_t needed, int64_t there)
+{
+    return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": %s up to tensor \"%s\" need %lld elements, the ranks' files have %lld", l->ds->folder, l->of->name, name, (long long)needed,
+                   (long long)there);
+}
+
+// Stages 1 and 2: in the group's vector, which lies in all ranks' parts.
+static zero_status lay_in_group(laying *l, int group, const shape *of)
+{
+    const zr_ds_part *parts = &l->of->parts[group * l->ds->ranks];
+    int64_t there = sum(parts, l->ds->ranks, 1);
+    if (of->elements > there - l->offset)
+        return refuse_size(l, of->name, l->offset + of->elements, there);
+    ZERO_TRY(begin_tensor(l, of, "F32"));
+    ZERO_TRY(add_elements(l->ds, parts, l->ds->ranks, 1, l->offset, of->elements, l->error));
+    end_tensor(l);
+    l->offset += of->elements;
+    return ZERO_OK;
+}
+
+// Stage 3: a part of it in each rank's vector, the last one padded.
+static zero_status lay_in_ranks(laying *l, const shape *of)
+{
+    int ranks = l->ds->ranks;
+    int64_t part = of->elements / ranks + (of->elements % ranks != 0), left = of->elements, there = sum(l->of->parts, l->ds->groups, ranks); // of each rank
+    if (part > there - l->offset)
+        return refuse_size(l, of->name, l->offset + part, there);
+    ZERO_TRY(begin_tensor(l, of, "F32"));
+    for (int r = 0; r < ranks; r++) {
+        int64_t n = ZR_MIN(left, part);
+        ZERO_TRY(add_elements(l->ds, &l->of->parts[r], l->ds->groups, ranks, l->offset, n, l->error));
+        left -= n;
+    }
+    end_tensor(l);
+    l->offset += part;
+    return ZERO_OK;
+}
+
+// Elements that DeepSpeed leaves behind a tensor, where it aligns them.
+static int64_t gap_behind(const zr_deepspeed *ds, size_t group, size_t tensor)
+{
+    int64_t gap = 0;
+    value gaps = zr_pickle_at(zr_pickle_get(zr_ds_optimizer(ds, 0), "param_alignment_paddings"), group);
+    return zr_pickle_integer(zr_pickle_at(gaps, tensor), &gap) && gap > 0 ? gap : 0;
+}
+
+// What is left at the end is padding: less than DeepSpeed pads.
+static zero_status check_end(const laying *l, int group)
+{
+    int64_t there = sum(&l->of->parts[group * l->ds->ranks], l->ds->ranks, 1), unit = 2 * (int64_t)l->ds->ranks;
+    if (l->offset <= there && ZR_ROUND_UP(l->offset, unit) == ZR_ROUND_UP(there, unit))
+        return ZERO_OK;
+    return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": the tensors of group %d have %lld elements, the ranks' parts of %s %lld", l->ds->folder, group, (long long)l->offset, l->of->name,
+                   (long long)there);
+}
+
+static zero_status lay_group(laying *l, size_t group, value shapes)
+{
+    shape of;
+    if (!zr_pickle_is(shapes, ZR_PICKLE_DICT))
+        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": param_shapes is no list of shapes", path_of(l->ds, l->ds->ranks));
+    for (size_t i = 0; i + 1 < shapes->items.count; i += 2) {
+        ZERO_TRY(read_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1], &of, l->error));
+        ZERO_TRY(l->ds->stage == 3 ? lay_in_ranks(l, &of) : lay_in_group(l, (int)group, &of));
+        int64_t gap = l->ds->stage == 3 ? 0 : gap_behind(l->ds, group, i / 2);
+        if (__builtin_add_overflow(l->offset, gap, &l->offset))
+            return refuse_size(l, of.name, INT64_MAX, 0);
+    }
+    return ZERO_OK;
+}
+
+static zero_status lay_trained(laying *l, value groups)
+{
+    if (l->ds->stage != 3 && groups->items.count != (size_t)l->ds->groups)
+        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\" has shapes of %zu groups, the ranks have %d", path_of(l->ds, l->ds->ranks), groups->items.count, l->ds->groups);
+    for (size_t g = 0; g < groups->items.count; g++) {
+        ZERO_TRY(lay_group(l, g, groups->items.at[g]));
+        if (l->ds->stage == 3)
+            continue;
+        ZERO_TRY(check_end(l, (int)g));
+        l->offset = 0;
+    }
+    int64_t there = sum(l->of->parts, l->ds->groups, l->ds->ranks);
+    if (l->ds->stage != 3 || there == l->offset)
+        return ZERO_OK;
+    return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": the tensors need %lld elements of each rank's %s, which have %lld", l->ds->folder, (long long)l->offset, l->of->name,
+                   (long long)there);
+}
+
+// A tensor of the model's files: whole, or at stage 3 in parts.
+static zero_status lay_fragments(laying *l, const shape *of, value (*find)(value root, const char *name))
+{
+    const zr_deepspeed *ds = l->ds;
+    int64_t left = of->elements, begin;
+    const char *dtype = NULL;
+    for (int m = 0; m < ds->models && (left > 0 || !m); m++) {
+        const zr_torch_file *file = &ds->model[m];
+        value part = find(file->pickle.root, of->name);
+        if (!zr_pickle_is(part, ZR_PICKLE_TENSOR) || (dtype && strcmp(dtype, part->tensor.storage->dtype)))
+            return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\" lacks its part of tensor \"%s\"", file->zip.path, of->name);
+        if (!dtype)
+            ZERO_TRY(begin_tensor(l, of, dtype = part->tensor.storage->dtype));
+        int64_t n = ZR_MIN(left, part->tensor.elements), size = zr_st_dtype_find(dtype)->bits / 8;
+        ZERO_TRY(zr_torch_place(file, &part->tensor, of->name, &begin, l->error));
+        if (n)
+            ZERO_TRY(add_run(l->ds, ds->ranks + m, begin, n * size, l->error));
+        left -= n;
+    }
+    end_tensor(l);
+    return left ? refuse_size(l, of->name, of->elements, of->elements - left) : ZERO_OK;
+}
+
+static value find_frozen(value root, const char *name)
+{
+    return zr_pickle_get(zr_pickle_get(root, "frozen_param_fragments"), name);
+}
+
+static value find_buffer(value root, const char *name)
+{
+    return zr_pickle_get(zr_pickle_get(root, "module"), name);
+}
+
+static zero_status lay_frozen(laying *l, value shapes)
+{
+    shape of;
+    for (size_t i = 0; zr_pickle_is(shapes, ZR_PICKLE_DICT) && i + 1 < shapes->items.count; i += 2) {
+        ZERO_TRY(read_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1], &of, l->error));
+        ZERO_TRY(lay_fragments(l, &of, find_frozen));
+    }
+    return ZERO_OK;
+}
+
+// Every rank has them whole; rank 0's count.
+static zero_status lay_buffers(laying *l, value root)
+{
+    value names = zr_pickle_get(root, "buffer_names");
+    int models = l->ds->models;
+    for (size_t i = 0; zr_pickle_at(names, i); i++) {
+        shape of = {.name = zr_pickle_text(zr_pickle_at(names, i)), .elements = 1};
+        value tensor = of.name ? find_buffer(root, of.name) : NULL;
+        if (!zr_pickle_is(tensor, ZR_PICKLE_TENSOR)) // not saved with the model
+            continue;
+        of.dims = tensor->tensor.dims;
+        of.elements = tensor->tensor.elements;
+        memcpy(of.of, tensor->tensor.shape, sizeof of.of);
+        l->ds->models = 1;
+        zero_status status = lay_fragments(l, &of, find_buffer);
+        l->ds->models = models;
+        ZERO_TRY(status);
+    }
+    return ZERO_OK;
+}
+
+static size_t count_of(value shapes)
+{
+    return zr_pickle_is(shapes, ZR_PICKLE_DICT) ? shapes->items.count / 2 : 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static zero_status check_names(const zr_deepspeed *ds, const zr_source_vector *vector, zero_error *error)
+{
+    const char **names = zr_alloc(((size_t)vector->tensor_count + 1) * sizeof *names, error), *twice = NULL;
+    if (!names)
+        return ZERO_ERR_MEMORY;
+    for (int t = 0; t < vector->tensor_count; t++)
+        names[t] = vector->tensors[t].name;
+    qsort(names, (size_t)vector->tensor_count, sizeof *names, by_name);
+    for (int t = 1; t < vector->tensor_count; t++)
+        twice = strcmp(names[t - 1], names[t]) ? twice : names[t];
+    zr_free(names);
+    return twice ? zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is there twice", path_of(ds, ds->ranks), twice) : ZERO_OK;
+}
+
+static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_error *error)
+{
+    value root = ds->model[0].pickle.root, groups = zr_pickle_get(root, "param_shapes"), frozen = zr_pickle_get(root, "frozen_param_shapes");
+    size_t count = 0;
+    if (!zr_pickle_at(groups, 0))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no param_shapes: it is not of a run with ZeRO, or of a DeepSpeed before 0.3.8", path_of(ds, ds->ranks));
+    for (size_t g = 0; g < groups->items.count; g++)
+        count += count_of(groups->items.at[g]);
+    if (v == 0) {
+        value names = zr_pickle_get(root, "buffer_names");
+        count += count_of(frozen) + (zr_pickle_at(names, 0) ? names->items.count : 0);
+    }
+    if (count > INT32_MAX / 2)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has too many tensors", path_of(ds, ds->ranks));
+    laying l = {.ds = ds, .of = &ds->vectors[v], .error = error};
+    l.of->tensors = zr_alloc((count + 1) * sizeof *l.of->tensors, error);
+    if (!l.of->tensors)
+        return ZERO_ERR_MEMORY;
+    ZERO_TRY(zr_source_add(out, l.of->name, (int)count, &l.vector, error));
+    if (v == 0) {
+        ZERO_TRY(lay_buffers(&l, root));
+        ZERO_TRY(lay_frozen(&l, frozen));
+    }
+    ZERO_TRY(lay_trained(&l, groups));
+    return check_names(ds, l.vector, error);
+}
+
+zero_status zr_ds_lay_out(zr_deepspeed *ds, zr_source *out, zero_error *error)
+{
+    ZERO_TRY(read_parts(ds, error));
+    for (int v = 0; v < ds->vector_count; v++)
+        ZERO_TRY(lay_vector(ds, v, out, error));
+    return ZERO_OK;
+}

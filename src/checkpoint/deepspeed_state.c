@@ -1,0 +1,105 @@
+// Where a DeepSpeed run stood, as a checkpoint of ours says it: step, updates, loss scale, batch, optimizer.
+#include "checkpoint/deepspeed_internal.h"
+
+#include "base/dtype.h"
+#include "base/file.h"
+
+#include <string.h>
+#include <strings.h>
+
+typedef const zr_pickle_value *value;
+
+static int64_t integer_or(value of, int64_t otherwise)
+{
+    int64_t number;
+    return zr_pickle_integer(of, &number) ? number : otherwise;
+}
+
+static double number_or(value of, double otherwise)
+{
+    double number;
+    return zr_pickle_number(of, &number) ? number : otherwise;
+}
+
+// torch keeps the optimizer's count of updates as a tensor of one number, DeepSpeed's own as an integer.
+static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64_t *out, zero_error *error)
+{
+    value step = zr_pickle_get(zr_ds_group_state(ds, 0, 0), "step");
+    float number;
+    int64_t begin;
+    if (!zr_pickle_is(step, ZR_PICKLE_TENSOR)) {
+        *out = integer_or(step, otherwise);
+        return ZERO_OK;
+    }
+    const zr_torch_file *file = &ds->optim[0];
+    ZERO_TRY(zr_torch_place(file, &step->tensor, "the optimizer's step", &begin, error));
+    if (step->tensor.elements != 1 || strcmp(step->tensor.storage->dtype, "F32"))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": the optimizer's step is no number of fp32", file->zip.path);
+    ZERO_TRY(zr_file_pread(file->zip.fd, &number, sizeof number, begin, file->zip.path, error));
+    *out = number >= 0 && number < 1e15f ? (int64_t)number : otherwise;
+    return ZERO_OK;
+}
+
+// Samples of a step; 0: unknown.
+static int64_t batch_of(const zr_deepspeed *ds, value root, int64_t steps)
+{
+    value config = zr_pickle_get(root, "ds_config");
+    int64_t batch = integer_or(zr_pickle_get(config, "train_batch_size"), 0), samples = integer_or(zr_pickle_get(root, "global_samples"), 0);
+    int64_t micro = integer_or(zr_pickle_get(config, "train_micro_batch_size_per_gpu"), 0), accumulation = integer_or(zr_pickle_get(config, "gradient_accumulation_steps"), 0);
+    if (batch > 0)
+        return batch;
+    if (micro > 0 && accumulation > 0 && micro < 1 << 20 && accumulation < 1 << 20)
+        return micro * accumulation * ds->ranks;
+    return steps > 0 && samples > 0 && samples % steps == 0 ? samples / steps : 0;
+}
+
+static bool keeps(const zr_deepspeed *ds, const char *state)
+{
+    for (int v = 1; v < ds->vector_count; v++)
+        if (!strcmp(ds->vectors[v].name, state))
+            return true;
+    return false;
+}
+
+static bool is_no(value of)
+{
+    return zr_pickle_is(of, ZR_PICKLE_BOOL) && !of->integer;
+}
+
+// By the configuration's name; else by what the optimizer keeps.
+static const char *optimizer_of(const zr_deepspeed *ds, value root)
+{
+    static const char *const known[] = {"AdamW", "SGD", "Adagrad", "Lion", "LAMB"};
+    value section = zr_pickle_get(zr_pickle_get(root, "ds_config"), "optimizer"), all = zr_pickle_get(zr_ds_optimizer(ds, 0), ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    const char *type = zr_pickle_text(zr_pickle_get(section, "type"));
+    for (int i = 0; type && i < ZR_COUNT(known); i++)
+        if (!strcasecmp(type, known[i]))
+            return known[i];
+    bool coupled = is_no(zr_pickle_get(zr_pickle_get(section, "params"), "adam_w_mode")) ||
+                   is_no(zr_pickle_get(zr_pickle_at(zr_pickle_get(all, "param_groups"), 0), "decoupled_weight_decay"));
+    if (keeps(ds, "exp_avg"))
+        return !keeps(ds, "exp_avg_sq") ? "Lion" : coupled ? "Adam" : "AdamW";
+    return keeps(ds, "sum") ? "Adagrad" : "SGD";
+}
+
+static json_t *describe_scale(value scaler)
+{
+    return json_pack("{s:f, s:I, s:I, s:i}", "scale", number_or(zr_pickle_get(scaler, "cur_scale"), 1), "iteration", (json_int_t)integer_or(zr_pickle_get(scaler, "cur_iter"), 0),
+                     "last_overflow", (json_int_t)integer_or(zr_pickle_get(scaler, "last_overflow_iter"), -1), "hysteresis",
+                     (int)integer_or(zr_pickle_get(scaler, "cur_hysteresis"), 1));
+}
+
+zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *error)
+{
+    value root = ds->model[0].pickle.root, scaler = zr_pickle_get(zr_ds_optimizer(ds, 0), "loss_scaler");
+    const char *version = zr_pickle_text(zr_pickle_get(root, "ds_version"));
+    int64_t steps = integer_or(zr_pickle_get(root, "global_steps"), 0), skipped = integer_or(zr_pickle_get(root, "skipped_steps"), 0), updates = 0;
+    if (steps < 0 || skipped < 0 || skipped > steps)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %lld steps, of which %lld were skipped", ds->model[0].zip.path, (long long)steps, (long long)skipped);
+    ZERO_TRY(read_updates(ds, steps - skipped, &updates, error));
+    out->state = json_pack("{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:{s:s, s:s?, s:i, s:i}}", "step", (json_int_t)steps, "updates", (json_int_t)updates, "loss_scale",
+                           describe_scale(scaler), "gradient_scale", number_or(zr_pickle_get(scaler, "cur_scale"), 1), "train_batch_size",
+                           (json_int_t)batch_of(ds, root, steps), "optimizer", optimizer_of(ds, root), "model", "imported", "lineage", "imported_from", "DeepSpeed", "version", version,
+                           "stage", ds->stage, "ranks", ds->ranks);
+    return out->state ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);
+}

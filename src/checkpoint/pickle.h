@@ -1,0 +1,87 @@
+// Pickles of protocol 2, as torch.save writes them, read into a tree of values by a machine that executes nothing.
+//
+// Of Python's 70 instructions it knows those that torch's files have. Of Python's names it knows the rows of pickle_names.c: containers,
+// types of numbers, how a tensor is put together, and classes that become inert objects. Every other name is refused, by name. Memory is
+// bounded: by the bytes of the text, and by ZR_PICKLE_MOST_MEMORY; nothing recurses.
+#ifndef ZR_CHECKPOINT_PICKLE_H
+#define ZR_CHECKPOINT_PICKLE_H
+
+#include "base/status.h"
+
+#define ZR_PICKLE_MOST_BYTES ((size_t)64 << 20)
+#define ZR_PICKLE_MOST_MEMORY ((size_t)512 << 20)
+#define ZR_PICKLE_DIMS 8
+
+typedef enum zr_pickle_role { // what becomes of a name when the pickle calls it
+    ZR_ROLE_DICT,
+    ZR_ROLE_LIST,      // torch.Size, set: what its argument lists
+    ZR_ROLE_STORAGE,   // a type of storages; never called
+    ZR_ROLE_DTYPE,     // never called
+    ZR_ROLE_TENSOR,    // torch._utils._rebuild_tensor_v2
+    ZR_ROLE_PARAMETER, // its first argument
+    ZR_ROLE_TYPED,     // a tensor of a class with attributes: (how, class, arguments, attributes)
+    ZR_ROLE_OBJECT,    // an inert object
+} zr_pickle_role;
+
+typedef struct zr_pickle_name {
+    const char *module, *name;
+    zr_pickle_role role;
+    const char *dtype; // of storages and dtypes, as safetensors names it
+} zr_pickle_name;
+const zr_pickle_name *zr_pickle_name_find(const char *module, size_t module_length, const char *name, size_t length); // NULL: not known
+
+typedef enum zr_pickle_kind {
+    ZR_PICKLE_NONE, ZR_PICKLE_BOOL, ZR_PICKLE_INTEGER, ZR_PICKLE_REAL, ZR_PICKLE_TEXT, ZR_PICKLE_TUPLE, ZR_PICKLE_LIST, ZR_PICKLE_DICT,
+    ZR_PICKLE_NAME, ZR_PICKLE_STORAGE, ZR_PICKLE_TENSOR, ZR_PICKLE_OBJECT, ZR_PICKLE_KINDS
+} zr_pickle_kind;
+
+typedef struct zr_pickle_value zr_pickle_value;
+
+typedef struct zr_pickle_items {
+    const zr_pickle_value **at; // (count); of a dict: key, value, key, value, ...
+    size_t count, room;
+} zr_pickle_items;
+
+typedef struct zr_pickle_storage {
+    const char *dtype;
+    const char *key;  // digits: of the record data/KEY
+    int64_t elements;
+} zr_pickle_storage;
+
+typedef struct zr_pickle_tensor { // its elements lie inside of the storage
+    const zr_pickle_storage *storage;
+    int64_t offset, elements; // of the storage; of the tensor
+    int dims;
+    int64_t shape[ZR_PICKLE_DIMS];
+    bool contiguous;          // elements [offset, offset + elements) of the storage, in order
+} zr_pickle_tensor;
+
+struct zr_pickle_value {
+    zr_pickle_kind kind;
+    union {
+        int64_t integer; // BOOL, INTEGER
+        double real;
+        struct { const char *at; size_t length; } text; // 0-terminated; may hold 0 bytes too
+        zr_pickle_items items;                          // TUPLE, LIST, DICT
+        const zr_pickle_name *name;
+        zr_pickle_storage storage;
+        zr_pickle_tensor tensor;
+        struct { const zr_pickle_name *of; const zr_pickle_value *arguments, *attributes; } object; // attributes: a dict, or NULL
+    };
+};
+
+typedef struct zr_pickle { const zr_pickle_value *root; struct zr_pickle_block *blocks; } zr_pickle;
+
+// ZERO_ERR_DATA with `name` (of the file), the byte, what was found.
+zero_status zr_pickle_read(const char *text, size_t length, const char *name, zr_pickle *out, zero_error *error);
+void zr_pickle_free(zr_pickle *pickle); // zeroed ones are fine
+
+// All take NULL for a value, and then answer NULL or false.
+const zr_pickle_value *zr_pickle_get(const zr_pickle_value *dict, const char *key); // or an attribute of an object; NULL where absent
+const zr_pickle_value *zr_pickle_at(const zr_pickle_value *list, size_t index);     // of a tuple or list
+bool zr_pickle_integer(const zr_pickle_value *value, int64_t *out);                 // also a member of an enumeration, and 3.0
+bool zr_pickle_number(const zr_pickle_value *value, double *out);
+const char *zr_pickle_text(const zr_pickle_value *value);                           // NULL where it is no text, or has 0 bytes
+static inline bool zr_pickle_is(const zr_pickle_value *value, zr_pickle_kind kind) { return value && value->kind == kind; }
+
+#endif
