@@ -135,6 +135,10 @@ const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_GENERATE] = {.name = "generate", .usage = "--model DIR [--prompt TEXT] [OPTION...]", .run = cli_generate,
         .purpose = "text sampled from a model",
         .detail = "With --config its parameters lie where offload_param says, on the host or on NVMe: the text is the same."},
+    [CLI_DIFF] = {.name = "diff", .usage = "A B", .takes_paths = true, .run = cli_diff,
+        .purpose = "whether two runs, checkpoints or models are the same, and where they part",
+        .detail = "Two runs (--out): what their steps computed, checkpoints of the same steps, and models. Or two of a checkpoint, a Hugging Face "
+                  "directory, a file *.safetensors. Ends with 1 where they differ."},
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},

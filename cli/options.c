@@ -238,6 +238,10 @@ static zero_status take_option(int argc, char *const *argv, int *at, cli_argumen
 static zero_status take_operand(const char *word, cli_arguments *out, zero_error *error)
 {
     const cli_command *command = out->command;
+    if (command->takes_paths) {
+        out->data[out->data_count++] = word;
+        return ZERO_OK;
+    }
     if (!command->choices)
         return refuse(error, "unexpected argument %s (usage: zero %s %s)", word, command->name, command->usage);
     if (out->operand)

@@ -11,7 +11,7 @@
 #include <zero/zero.h>
 
 typedef enum cli_command_id {
-    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
+    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_DIFF, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
 } cli_command_id;
 
 typedef enum cli_option_id {
@@ -31,6 +31,7 @@ typedef struct cli_command {
     const char *purpose;  // one line
     const char *detail;   // a paragraph for --help and the man page; may be NULL
     const char *choices;  // of the one operand, separated by '|'; NULL: none
+    bool takes_paths;     // operands are paths, any number of them
     bool runs_program;    // what follows the options is a program and its arguments
     int (*run)(const struct cli_arguments *arguments);
 } cli_command;
@@ -41,7 +42,7 @@ typedef struct cli_arguments {
     const char *text[CLI_OPTIONS];   // as written, or the default
     int64_t integer[CLI_OPTIONS];    // of integers and sizes
     double real[CLI_OPTIONS];        // of reals and counts
-    const char **data;               // (data_count) the values of --data
+    const char **data;               // (data_count) the values of --data, or the paths
     int data_count;
     const char *operand;             // "comm", "gemm", ...
     char *const *program;            // NULL-terminated: of `run`
@@ -65,6 +66,7 @@ int cli_train(const cli_arguments *arguments);
 int cli_run(const cli_arguments *arguments);
 int cli_eval(const cli_arguments *arguments);
 int cli_generate(const cli_arguments *arguments);
+int cli_diff(const cli_arguments *arguments);
 int cli_plan(const cli_arguments *arguments);
 int cli_bench(const cli_arguments *arguments);
 int cli_doctor(const cli_arguments *arguments);

@@ -8,5 +8,6 @@
 #include <zero/model.h>
 #include <zero/status.h>
 #include <zero/tools.h>
+#include <zero/verify.h>
 
 #endif

@@ -4,6 +4,7 @@
 //   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum; a hint, the directories themselves count
 #include "api/agree.h"
 #include "api/checkpoint.h"
+#include "api/run_directory.h"
 #include "api/train.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
@@ -18,40 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FOLDER "checkpoints"
-#define NAME "step-%08lld"
-enum { NAME_BYTES = 32, MOST_LISTED = 4096 };
 static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, beside what steps and saves have taken so far
 
 static char *path_of(const char *out_dir, const char *name, zero_error *error)
 {
-    return zr_sprintf(error, "%s/" FOLDER "%s%s", out_dir, *name ? "/" : "", name);
-}
-
-static int newest_first(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x > y ? -1 : x < y;
-}
-
-// Steps of the directories that are named like checkpoints, newest first; none where there is no folder.
-static int list_steps(const char *folder, int64_t steps[MOST_LISTED])
-{
-    DIR *directory = opendir(folder);
-    int count = 0;
-    for (struct dirent *entry; directory && (entry = readdir(directory)) && count < MOST_LISTED;) {
-        char again[NAME_BYTES];
-        long long step;
-        if (sscanf(entry->d_name, "step-%lld", &step) != 1)
-            continue;
-        snprintf(again, sizeof again, NAME, step);
-        if (!strcmp(again, entry->d_name))
-            steps[count++] = step;
-    }
-    if (directory)
-        closedir(directory);
-    qsort(steps, (size_t)count, sizeof *steps, newest_first);
-    return count;
+    return zr_sprintf(error, "%s/" ZR_CHECKPOINTS "%s%s", out_dir, *name ? "/" : "", name);
 }
 
 static bool is_left_over(const char *name)
@@ -79,26 +51,16 @@ static zero_status sweep(const char *folder, zero_error *error)
     return status;
 }
 
-// Whether the manifest is whole; its files were there before it was.
-static bool is_whole(const char *path)
-{
-    zr_manifest manifest;
-    bool whole = zr_manifest_read(path, &manifest, NULL) == ZERO_OK;
-    if (whole)
-        zr_manifest_free(&manifest);
-    return whole;
-}
-
 // Rank 0: the newest that is whole; *out NULL where there is none.
 static zero_status find_newest(const zr_train *train, const char *folder, char **out, zero_error *error)
 {
-    int64_t steps[MOST_LISTED];
+    int64_t steps[ZR_MOST_CHECKPOINTS];
     zero_status status = ZERO_OK;
     *out = NULL;
-    int count = list_steps(folder, steps);
+    int count = zr_list_checkpoints(folder, steps);
     for (int i = 0; i < count && !*out && status == ZERO_OK; i++) {
-        char *path = zr_sprintf(error, "%s/" NAME, folder, (long long)steps[i]);
-        if (path && is_whole(path)) {
+        char *path = zr_sprintf(error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)steps[i]);
+        if (path && zr_checkpoint_is_whole(path)) {
             *out = path;
             break;
         }
@@ -161,24 +123,13 @@ static zero_status find_under_lock(const zr_train *train, char **out, zero_error
     return status;
 }
 
-static zero_status write_latest(const char *folder, int64_t step, zero_error *error)
-{
-    char name[NAME_BYTES], line[2 * NAME_BYTES];
-    char *path = zr_sprintf(error, "%s/latest", folder);
-    snprintf(name, sizeof name, NAME, (long long)step);
-    int length = snprintf(line, sizeof line, "%s %08x\n", name, (unsigned)zr_crc32c(0, name, strlen(name)));
-    zero_status status = path ? zr_file_write_durable(path, line, (size_t)length, error) : ZERO_ERR_MEMORY;
-    zr_free(path);
-    return status;
-}
-
 // Rank 0: the newest `keep` stay.
 static zero_status prune(const zr_train *train, const char *folder, zero_error *error)
 {
-    int64_t steps[MOST_LISTED];
-    int count = list_steps(folder, steps);
+    int64_t steps[ZR_MOST_CHECKPOINTS];
+    int count = zr_list_checkpoints(folder, steps);
     for (int i = (int)train->options->keep; i < count && train->options->keep > 0; i++) {
-        char *path = zr_sprintf(error, "%s/" NAME, folder, (long long)steps[i]);
+        char *path = zr_sprintf(error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)steps[i]);
         zero_status status = path ? zr_directory_remove(path, error) : ZERO_ERR_MEMORY;
         zr_free(path);
         ZERO_TRY(status);
@@ -225,7 +176,7 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     train->saved_at = zr_clock_seconds();
     train->saving_step = step;
     zero_status status = make_folder(train, &folder, error);
-    if (status == ZERO_OK && !(path = zr_sprintf(error, "%s/" NAME, folder, (long long)step)))
+    if (status == ZERO_OK && !(path = zr_sprintf(error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)step)))
         status = ZERO_ERR_MEMORY;
     status = zr_agree(train->comm, status, error);
     if (status == ZERO_OK)
@@ -239,7 +190,7 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
 static zero_status announce(const zr_train *train, zero_error *error)
 {
     char *folder = path_of(train->options->out_dir, "", error);
-    zero_status status = folder ? write_latest(folder, train->saving_step, error) : ZERO_ERR_MEMORY;
+    zero_status status = folder ? zr_write_latest(folder, train->saving_step, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = prune(train, folder, error);
     zr_free(folder);
@@ -331,6 +282,6 @@ zero_status zr_train_save_and_stop(zr_train *train, int64_t step, zero_error *er
     if (train->saved_step != step)
         return zr_fail(error, ZERO_ERR_IO, "ended as asked after step %lld of %lld, but this step could not be saved; the last one that was: %lld", (long long)step,
                        (long long)train->steps, (long long)train->saved_step);
-    return zr_fail(error, ZERO_ERR_STOPPED, "ended as asked after step %lld of %lld; saved in \"%s/" FOLDER "/" NAME "\"", (long long)step, (long long)train->steps,
+    return zr_fail(error, ZERO_ERR_STOPPED, "ended as asked after step %lld of %lld; saved in \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\"", (long long)step, (long long)train->steps,
                    options->out_dir, (long long)step);
 }

@@ -1,0 +1,273 @@
+// zero_diff: two runs, or two sets of tensors. Runs are compared in the order in which they happened: steps, checkpoints, the model at the end.
+#include "base/file.h"
+#include "base/json.h"
+#include "checkpoint/compare.h"
+#include "api/run_directory.h"
+#include <zero/verify.h>
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct diff {
+    const char *a, *b;
+    void (*write)(void *user, const char *text);
+    void *user;
+    zero_diff_result *result;
+    const char *what;      // that is being compared: "step 100", "the model"
+    int64_t differing;     // tensors of it
+} diff;
+
+static void say(const diff *d, const char *format, ...) ZERO_PRINTF(2, 3);
+static void say(const diff *d, const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    d->write(d->user, line);
+    d->result->identical = 0;
+}
+
+// "2,000"
+static const char *grouped(int64_t number, char out[static 32])
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%lld", (long long)number), at = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = 0;
+    return out;
+}
+
+// The first one is told of; the others are counted.
+static void tell_tensor(void *user, const zr_tensor_difference *t)
+{
+    diff *d = user;
+    char elements[32], differing[32];
+    if (d->differing++)
+        return;
+    if (t->only_in)
+        say(d, "%s: %s \"%s\" is only in %s\n", d->what, t->vector, t->name, t->only_in->path);
+    else if (t->shapes_differ)
+        say(d, "%s: %s \"%s\" has another shape or type\n", d->what, t->vector, t->name);
+    else
+        say(d, "%s: %s \"%s\" differs in %s of %s elements, first at %lld, by %.3g at most\n", d->what, t->vector, t->name, grouped(t->differing, differing),
+            grouped(t->elements, elements), (long long)t->first, t->largest);
+}
+
+static void tell_field(const diff *d, const char *of, const char *key, const json_t *a, const json_t *b)
+{
+    char *text_a = a ? json_dumps(a, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL, *text_b = b ? json_dumps(b, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
+    double apart = fabs(json_number_value(a) - json_number_value(b));
+    if (json_is_number(a) && json_is_number(b))
+        say(d, "%s: %s %s and %s, apart by %.3g\n", of, key, text_a, text_b, apart);
+    else
+        say(d, "%s: %s %s and %s\n", of, key, text_a ? text_a : "none", text_b ? text_b : "none");
+    free(text_a);
+    free(text_b);
+}
+
+// The first of the members that is not the same in both.
+static bool same_members(const diff *d, const char *of, const char *const *keys, int count, const json_t *a, const json_t *b)
+{
+    for (int k = 0; k < count; k++) {
+        const json_t *x = json_object_get(a, keys[k]), *y = json_object_get(b, keys[k]);
+        if ((x || y) && !json_equal(x, y)) {
+            tell_field(d, of, keys[k], x, y);
+            return false;
+        }
+    }
+    return true;
+}
+
+static zero_status compare_open(diff *d, zr_source *a, zr_source *b, zero_error *error)
+{
+    static const char *const keys[] = {"step", "updates", "seed", "train_batch_size", "loss_scale"};
+    int64_t compared;
+    d->differing = 0;
+    if (a->state && b->state)
+        same_members(d, d->what, keys, ZR_COUNT(keys), a->state, b->state);
+    ZERO_TRY(zr_sources_compare(a, b, tell_tensor, d, &compared, error));
+    d->result->tensors += compared;
+    if (d->differing > 1)
+        say(d, "%s: %lld other tensors differ\n", d->what, (long long)(d->differing - 1));
+    return ZERO_OK;
+}
+
+static zero_status compare_paths(diff *d, const char *a, const char *b, const char *what, zero_error *error)
+{
+    zr_source sources[2] = {0};
+    d->what = what;
+    zero_status status = zr_source_open(a, &sources[0], error);
+    if (status == ZERO_OK)
+        status = zr_source_open(b, &sources[1], error);
+    if (status == ZERO_OK)
+        status = compare_open(d, &sources[0], &sources[1], error);
+    zr_source_close(&sources[1]);
+    zr_source_close(&sources[0]);
+    return status;
+}
+
+typedef struct reader { // of a run's metrics, object by object
+    char *path, *text;
+    const char *at;
+    int64_t line;
+} reader;
+
+static zero_status open_metrics(const char *run, reader *out, zero_error *error)
+{
+    size_t length;
+    *out = (reader){.path = zr_sprintf(error, "%s/metrics.jsonl", run)};
+    ZERO_TRY(out->path ? ZERO_OK : ZERO_ERR_MEMORY);
+    ZERO_TRY(zr_file_read(out->path, SIZE_MAX / 2, &out->text, &length, error));
+    out->at = out->text;
+    return ZERO_OK;
+}
+
+static void close_metrics(reader *r)
+{
+    zr_free(r->path);
+    zr_free(r->text);
+}
+
+// *out NULL behind the last whole line.
+static zero_status next_line(reader *r, json_t **out, zero_error *error)
+{
+    const char *end = strchr(r->at, '\n');
+    *out = NULL;
+    if (!end)
+        return ZERO_OK;
+    *out = json_loadb(r->at, (size_t)(end - r->at), 0, NULL);
+    r->at = end + 1;
+    r->line++;
+    return json_is_object(*out) ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "\"%s\", line %lld: no object", r->path, (long long)r->line);
+}
+
+// What a step computed; what it took depends on the machine and its ranks.
+static bool same_line(const diff *d, const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = {"step", "loss", "grad_norm", "lr", "loss_scale", "skipped", "tokens", "val_loss"};
+    char step[40];
+    snprintf(step, sizeof step, "step %lld", (long long)json_integer_value(json_object_get(a, "step")));
+    return same_members(d, step, keys, ZR_COUNT(keys), a, b);
+}
+
+static void tell_shorter(const diff *d, const char *ended, int64_t step)
+{
+    say(d, "the same up to step %lld, where %s ends\n", (long long)step, ended);
+}
+
+static zero_status compare_lines(diff *d, reader *of_a, reader *of_b, zero_error *error)
+{
+    int64_t last = 0;
+    for (bool same = true; same;) {
+        json_t *a = NULL, *b = NULL;
+        zero_status status = next_line(of_a, &a, error);
+        if (status == ZERO_OK)
+            status = next_line(of_b, &b, error);
+        same = status == ZERO_OK && a && b && same_line(d, a, b);
+        if (same) {
+            last = json_integer_value(json_object_get(a, "step"));
+            d->result->steps += json_object_get(a, "loss") != NULL;
+        } else if (status == ZERO_OK && !a != !b) {
+            tell_shorter(d, a ? d->b : d->a, last);
+        }
+        json_decref(a);
+        json_decref(b);
+        ZERO_TRY(status);
+    }
+    return ZERO_OK;
+}
+
+static zero_status compare_metrics(diff *d, zero_error *error)
+{
+    reader a = {0}, b = {0};
+    zero_status status = open_metrics(d->a, &a, error);
+    if (status == ZERO_OK)
+        status = open_metrics(d->b, &b, error);
+    if (status == ZERO_OK)
+        status = compare_lines(d, &a, &b, error);
+    close_metrics(&a);
+    close_metrics(&b);
+    return status;
+}
+
+static zero_status compare_below(diff *d, const char *name, const char *what, zero_error *error)
+{
+    char *a = zr_sprintf(error, "%s/%s", d->a, name), *b = zr_sprintf(error, "%s/%s", d->b, name);
+    zero_status status = a && b ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && zr_path_exists(a) && zr_path_exists(b))
+        status = compare_paths(d, a, b, what, error);
+    zr_free(a);
+    zr_free(b);
+    return status;
+}
+
+static int list(const char *run, int64_t steps[static ZR_MOST_CHECKPOINTS])
+{
+    char *folder = zr_sprintf(NULL, "%s/" ZR_CHECKPOINTS, run);
+    int count = folder ? zr_list_checkpoints(folder, steps) : 0;
+    zr_free(folder);
+    return count;
+}
+
+// From the oldest on, until one differs: what comes later follows from it.
+static zero_status compare_checkpoints(diff *d, zero_error *error)
+{
+    int64_t of_a[ZR_MOST_CHECKPOINTS], of_b[ZR_MOST_CHECKPOINTS];
+    int count_a = list(d->a, of_a), count_b = list(d->b, of_b);
+    for (int i = count_a - 1, differing = 0; i >= 0 && !differing; i--)
+        for (int j = 0; j < count_b; j++) {
+            char name[64], what[64];
+            if (of_a[i] != of_b[j])
+                continue;
+            snprintf(name, sizeof name, ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, (long long)of_a[i]);
+            snprintf(what, sizeof what, "the checkpoint of step %lld", (long long)of_a[i]);
+            ZERO_TRY(compare_below(d, name, what, error));
+            differing = d->differing > 0;
+        }
+    return ZERO_OK;
+}
+
+static bool is_run(const char *path)
+{
+    char *metrics = zr_sprintf(NULL, "%s/metrics.jsonl", path);
+    bool there = metrics && zr_path_exists(metrics);
+    zr_free(metrics);
+    return there;
+}
+
+static zero_status compare(diff *d, zero_error *error)
+{
+    bool runs = is_run(d->a);
+    if (runs != is_run(d->b))
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run and \"%s\" is none: two runs can be compared, or two sets of tensors (of a run, one of its checkpoints or its model)",
+                       runs ? d->a : d->b, runs ? d->b : d->a);
+    if (!runs)
+        return compare_paths(d, d->a, d->b, "the tensors", error);
+    ZERO_TRY(compare_metrics(d, error));
+    ZERO_TRY(compare_checkpoints(d, error));
+    return compare_below(d, "model", "the model", error);
+}
+
+zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user, const char *text), void *user, zero_diff_result *out, zero_error *error)
+{
+    char number[32], line[64];
+    if (options->struct_size != sizeof *options || !options->a || !options->b)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_diff: options.struct_size is %zu, this library expects %zu, and two paths", options->struct_size, sizeof *options);
+    *out = (zero_diff_result){.identical = 1};
+    diff d = {.a = options->a, .b = options->b, .write = write, .user = user, .result = out};
+    ZERO_TRY(compare(&d, error));
+    if (!out->identical)
+        return ZERO_OK;
+    snprintf(line, sizeof line, "identical, %s %s\n", grouped(is_run(d.a) ? out->steps : out->tensors, number), is_run(d.a) ? "steps" : "tensors");
+    write(user, line);
+    return ZERO_OK;
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# zero diff: runs and tensors that are the same are said to be, and of others the first step and tensor that differ.
+. "$(dirname "$0")/lib.sh"
+RUN="--micro-batch 2 --steps 12 --save-every 4 --keep 0"
+differ() { # differ WORDS A B: ends with 1 and says so
+    local words=$1
+    shift
+    expect 1 "$ZERO" diff "$@"
+    grep -qE "$words" out.txt || fail "of $*: $(cat out.txt)"
+}
+train $RUN --seed 5 --ranks 2 --stage 1 --out a
+train $RUN --seed 5 --ranks 2 --stage 3 --out b
+expect 0 "$ZERO" diff a b
+[ "$(cat out.txt)" = "identical, 12 steps" ] || fail "$(cat out.txt)"
+expect 0 "$ZERO" diff a/checkpoints/step-00000008 b/checkpoints/step-00000008
+expect 0 "$ZERO" diff a/model b/model/model.safetensors
+
+# One number, deep inside: the step of a line, the tensor of a model and how far.
+cp -r b c
+python3 - <<'PY'
+import json, struct
+lines = [json.loads(l) for l in open("c/metrics.jsonl")]
+at = [i for i, l in enumerate(lines) if l["step"] == 7 and "loss" in l][0]
+lines[at]["loss"] += 0.5
+open("c/metrics.jsonl", "w").write("".join(json.dumps(l) + "\n" for l in lines))
+path = "c/model/model.safetensors"
+data = bytearray(open(path, "rb").read())
+n = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + n])
+first = 8 + n + header["transformer.h.1.ln_1.weight"]["data_offsets"][0] + 4 * 3
+value = struct.unpack("<f", data[first:first + 4])[0]
+data[first:first + 4] = struct.pack("<f", value + 0.25)
+open(path, "wb").write(data)
+PY
+differ '^step 7: loss .* apart by 0.5$' a c
+differ '^the model: weights "transformer.h.1.ln_1.weight" differs in 1 of 32 elements, first at 3, by 0.25 at most$' a c
+differ '^the tensors: weights "transformer.h.1.ln_1.weight" differs' a/model c/model
+differ '^the tensors: step 8 and 12' a/checkpoints/step-00000008 a/checkpoints/step-00000012
+train $RUN --ranks 2 --seed 6 --out d
+differ '^step 1: loss' a d
+differ '^the checkpoint of step 4: seed 5 and 6' a d
+train --micro-batch 2 --steps 6 --seed 5 --ranks 2 --out e
+differ '^the same up to step|^step [0-9]+:' a e # fewer steps
+
+refused 64 'is a run and "b/model" is none' "$ZERO" diff a b/model
+refused 64 'two paths' "$ZERO" diff a
+refused 74 '"nowhere" is not there' "$ZERO" diff nowhere a/model
+printf '\377' | dd of=b/checkpoints/step-00000004/exp_avg.safetensors bs=1 seek=5000 conv=notrunc status=none
+refused 65 'exp_avg.safetensors" is damaged' "$ZERO" diff a b
+echo "two runs are one, or it is said where they part"
