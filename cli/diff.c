@@ -10,5 +10,5 @@ int cli_diff(const cli_arguments *a)
     zero_error error = {0};
     if (zero_diff(&options, cli_print, NULL, &result, &error) != ZERO_OK)
         return cli_fail(a->command, &error);
-    return result.identical ? 0 : 1;
+    return result.identical ? 0 : CLI_DIFFERS;
 }

@@ -4,6 +4,8 @@
 
 #include "options.h"
 
+enum { CLI_DIFFERS = 1 }; // exit code: no failure, but the answer that two things are not the same
+
 // Prints "zero train: message" and returns the status' exit code.
 int cli_fail(const cli_command *command, const zero_error *error);
 int cli_fail_usage(const cli_command *command, const char *format, ...) ZERO_PRINTF(2, 3); // 64

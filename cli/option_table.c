@@ -5,6 +5,7 @@
 #define RUN (1u << CLI_RUN)
 #define EVAL (1u << CLI_EVAL)
 #define GENERATE (1u << CLI_GENERATE)
+#define VERIFY (1u << CLI_VERIFY)
 #define PLAN (1u << CLI_PLAN)
 #define BENCH (1u << CLI_BENCH)
 #define DOCTOR (1u << CLI_DOCTOR)
@@ -20,8 +21,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "a model directory in Hugging Face's layout; bench: the same as --new"},
     [OPT_PARAMS] = {.name = "--params", .argument = "X", .kind = CLI_COUNT, .commands = PLAN | BENCH, .least = 1, .most = 1e15,
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas; bench optimizer: those of a rank"},
-    [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL,
-        .help = "plain text; several files are read one after another"},
+    [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL | VERIFY,
+        .help = "plain text; several files are read one after another; verify: where the text of the run lies now"},
     [OPT_VAL] = {.name = "--val", .argument = "FILE|none", .kind = CLI_TEXT, .commands = TRAIN,
         .standard_text = "the last tenth of the text", .help = "held-out text, or none"},
     [OPT_TOKENIZER] = {.name = "--tokenizer", .argument = "KIND", .kind = CLI_CHOICE, .commands = TRAIN, .choices = "bytes|chars",
@@ -34,9 +35,9 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .least = 1, .most = 1048576, .standard_text = "1, or the launcher's", .help = "processes on this machine (train, run: at most 1024)"},
     [OPT_THREADS] = {.name = "--threads", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | GENERATE | BENCH,
         .least = 1, .most = 1024, .standard_text = "the cores this machine allows, divided by its ranks", .help = "threads of a rank"},
-    [OPT_COMM] = {.name = "--comm", .argument = "KIND", .kind = CLI_CHOICE, .commands = TRAIN | BENCH, .choices = "auto|self|local|mpi",
+    [OPT_COMM] = {.name = "--comm", .argument = "KIND", .kind = CLI_CHOICE, .commands = TRAIN | VERIFY | BENCH, .choices = "auto|self|local|mpi",
         .standard = "auto", .help = "how ranks talk; auto takes shared memory on one machine"},
-    [OPT_TIMEOUT] = {.name = "--timeout", .argument = "SECONDS", .kind = CLI_REAL, .commands = TRAIN | BENCH, .least = 0.1, .most = 1e6,
+    [OPT_TIMEOUT] = {.name = "--timeout", .argument = "SECONDS", .kind = CLI_REAL, .commands = TRAIN | VERIFY | BENCH, .least = 0.1, .most = 1e6,
         .standard = "60", .help = "a rank without progress for longer ends the run"},
     [OPT_BACKEND] = {.name = "--backend", .argument = "NAME", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE, .choices = "cpu|ref",
         .standard = "cpu", .help = "cpu, or ref: the same arithmetic in plain C, slow"},
@@ -83,6 +84,10 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "when a rank dies, start all again, at most so often: a training goes on from its last checkpoint, a program finds ZERO_RESTART"},
     [OPT_MIN_RANKS] = {.name = "--min-ranks", .argument = "M", .kind = CLI_INTEGER, .commands = TRAIN | RUN, .least = 1, .most = 1048576,
         .standard_text = "as many as before", .help = "restart with the ranks that remain, M at least"},
+    [OPT_FROM_STEP] = {.name = "--from-step", .argument = "S", .kind = CLI_INTEGER, .commands = VERIFY, .least = 1, .most = INT64_SAFE,
+        .standard_text = "the newest before the later one", .help = "checkpoint to replay from"},
+    [OPT_TO_STEP] = {.name = "--to-step", .argument = "S", .kind = CLI_INTEGER, .commands = VERIFY, .least = 2, .most = INT64_SAFE,
+        .standard_text = "the newest", .help = "checkpoint to replay to"},
     [OPT_PROMPT] = {.name = "--prompt", .argument = "TEXT", .kind = CLI_TEXT, .commands = GENERATE,
         .standard_text = "a new line", .help = "what the text begins with"},
     [OPT_TOKENS] = {.name = "--tokens", .argument = "N", .kind = CLI_INTEGER, .commands = GENERATE, .least = 1, .most = 1e9,
@@ -139,6 +144,11 @@ const cli_command cli_commands[CLI_COMMANDS] = {
         .purpose = "whether two runs, checkpoints or models are the same, and where they part",
         .detail = "Two runs (--out): what their steps computed, checkpoints of the same steps, and models. Or two of a checkpoint, a Hugging Face "
                   "directory, a file *.safetensors. Ends with 1 where they differ."},
+    [CLI_VERIFY] = {.name = "verify", .usage = "DIR [OPTION...]", .takes_path = true, .run = cli_verify,
+        .purpose = "replay the steps between two checkpoints of a run and compare every bit",
+        .detail = "DIR is the --out of a training. As many ranks and threads as made it compute its steps again, from its own config.json; losses, "
+                  "weights and optimizer states must come out the same. Its models are compared with their receipt.json. Nothing in DIR changes. "
+                  "Ends with 1 where the run is not confirmed."},
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},

@@ -242,12 +242,12 @@ static zero_status take_operand(const char *word, cli_arguments *out, zero_error
         out->data[out->data_count++] = word;
         return ZERO_OK;
     }
-    if (!command->choices)
+    if (!command->choices && !command->takes_path)
         return refuse(error, "unexpected argument %s (usage: zero %s %s)", word, command->name, command->usage);
     if (out->operand)
         return refuse(error, "unexpected argument %s after %s", word, out->operand);
     out->operand = word;
-    return check_choice(command->name, command->choices, word, error);
+    return command->takes_path ? ZERO_OK : check_choice(command->name, command->choices, word, error);
 }
 
 static zero_status set_defaults(cli_arguments *out, zero_error *error)

@@ -11,7 +11,7 @@
 #include <zero/zero.h>
 
 typedef enum cli_command_id {
-    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_DIFF, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
+    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_DIFF, CLI_VERIFY, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
 } cli_command_id;
 
 typedef enum cli_option_id {
@@ -19,6 +19,7 @@ typedef enum cli_option_id {
     OPT_RANKS, OPT_THREADS, OPT_COMM, OPT_TIMEOUT, OPT_BACKEND, OPT_DTYPE,
     OPT_STAGE, OPT_MICRO_BATCH, OPT_ACCUMULATION, OPT_SEQ, OPT_STEPS, OPT_EPOCHS, OPT_LR, OPT_SEED,
     OPT_EVAL_EVERY, OPT_SAMPLE_EVERY, OPT_PROFILE, OPT_DRY_RUN, OPT_STRICT, OPT_QUIET, OPT_OVERWRITE, OPT_SAVE_EVERY, OPT_SAVE_SECONDS, OPT_KEEP, OPT_RESUME, OPT_GRACE, OPT_RESTARTS, OPT_MIN_RANKS,
+    OPT_FROM_STEP, OPT_TO_STEP,
     OPT_PROMPT, OPT_TOKENS, OPT_TEMPERATURE, OPT_TOP_K, OPT_TOP_P,
     OPT_MEMORY, OPT_DEVICE_MEMORY, OPT_HOST_MEMORY, OPT_JSON, OPT_SECONDS, OPT_PATH, OPT_BLOCK, OPT_DEPTH, OPT_BYTES, OPT_HELP, CLI_OPTIONS
 } cli_option_id;
@@ -32,6 +33,7 @@ typedef struct cli_command {
     const char *detail;   // a paragraph for --help and the man page; may be NULL
     const char *choices;  // of the one operand, separated by '|'; NULL: none
     bool takes_paths;     // operands are paths, any number of them
+    bool takes_path;      // its one operand is a path
     bool runs_program;    // what follows the options is a program and its arguments
     int (*run)(const struct cli_arguments *arguments);
 } cli_command;
@@ -44,7 +46,7 @@ typedef struct cli_arguments {
     double real[CLI_OPTIONS];        // of reals and counts
     const char **data;               // (data_count) the values of --data, or the paths
     int data_count;
-    const char *operand;             // "comm", "gemm", ...
+    const char *operand;             // "comm", "gemm", ...; a path
     char *const *program;            // NULL-terminated: of `run`
     char *const *argv;               // the program's own arguments, for starting it again
 } cli_arguments;
@@ -67,6 +69,7 @@ int cli_run(const cli_arguments *arguments);
 int cli_eval(const cli_arguments *arguments);
 int cli_generate(const cli_arguments *arguments);
 int cli_diff(const cli_arguments *arguments);
+int cli_verify(const cli_arguments *arguments);
 int cli_plan(const cli_arguments *arguments);
 int cli_bench(const cli_arguments *arguments);
 int cli_doctor(const cli_arguments *arguments);

@@ -45,7 +45,7 @@ int cli_supervise(const cli_arguments *a)
                                 .restarts = (int)a->integer[OPT_RESTARTS], .min_ranks = (int)a->integer[OPT_MIN_RANKS], .logger = {.write = cli_log_stderr},
                                 .stop = cli_signals_install(CLI_SIGNALS_ALONE).stop};
     int code = 0;
-    if (zero_run(&options, &code, &error) != ZERO_OK) {
+    if (zero_run(&options, &code, &error) != ZERO_OK && code != CLI_DIFFERS) {
         int of_status = cli_fail(a->command, &error);
         code = code ? code : of_status;
     }

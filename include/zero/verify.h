@@ -24,6 +24,27 @@ typedef struct zero_diff_result {
 // not looked at. Damage, and what cannot be compared, is ZERO_ERR_DATA. Not collective.
 ZERO_API zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user, const char *text), void *user, zero_diff_result *out, zero_error *error);
 
+typedef struct zero_verify_options {
+    size_t struct_size;
+    const char *run;         // --out of a training that was started from new weights or from a model directory
+    int64_t from, to;        // steps of two of its checkpoints; 0: the two newest
+    const char *const *data; // (data_count) where its text lies now; NULL: where it lay
+    int data_count;
+    zero_logger logger;
+} zero_verify_options;
+
+typedef struct zero_verify_result {
+    int confirmed;
+    int64_t from, to; // steps
+} zero_verify_result;
+
+// Replays the steps between two checkpoints of a run, on as many ranks and threads as made it, and compares every loss and every bit of the
+// state with what the run has kept; and each model with its receipt. Writes what was found through `write`, nothing into the run. A
+// configuration, a text or an instruction path that is not the run's is refused. Collective, rank 0 writes.
+ZERO_API zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, void (*write)(void *user, const char *text), void *user, zero_verify_result *out, zero_error *error);
+// How many ranks that takes. Not collective.
+ZERO_API zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error);
+
 #ifdef __cplusplus
 }
 #endif

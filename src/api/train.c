@@ -39,7 +39,7 @@ static zero_status build_again(zr_train *train, zero_error *error)
 }
 
 // Everything that a rank can find out, and refuse, by itself.
-static zero_status prepare(zr_train *train, zero_error *error)
+zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
     if (train->comm->rank == 0 && !options->dry_run)
@@ -50,7 +50,7 @@ static zero_status prepare(zr_train *train, zero_error *error)
     return zr_tiling_apply(train->config, &train->shape) ? build_again(train, error) : ZERO_OK;
 }
 
-static zero_status make_engine(zr_train *train, zero_error *error)
+zero_status zr_train_make_engine(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
     ZERO_TRY(zr_threads_choose(train->comm, options->threads, &train->threads, error));
@@ -125,10 +125,22 @@ static zero_status finish(zr_train *train, zero_error *error)
 
 static zero_status run(zr_train *train, zero_error *error)
 {
-    ZERO_TRY(make_engine(train, error));
+    ZERO_TRY(zr_train_make_engine(train, error));
     ZERO_TRY(open_outputs(train, error));
     ZERO_TRY(zr_train_loop(train, error));
     return finish(train, error);
+}
+
+void zr_train_free(zr_train *train)
+{
+    zr_checkpoint_abandon(train->saving);
+    zr_outputs_close(&train->outputs, false);
+    zero_destroy(train->engine);
+    zr_config_destroy(train->config);
+    zr_free(train->placement);
+    zr_free(train->config_text);
+    zr_free(train->file_text);
+    zr_train_release_data(train);
 }
 
 zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_error *error)
@@ -143,19 +155,12 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     if (status == ZERO_OK)
         status = zr_train_foresee(&train, error);
     if (status == ZERO_OK)
-        status = zr_agree(comm, prepare(&train, error), error);
+        status = zr_agree(comm, zr_train_prepare(&train, error), error);
     if (status == ZERO_OK) {
         status = run(&train, error);
         if (status != ZERO_OK && status != ZERO_ERR_CANCELLED && status != ZERO_ERR_STOPPED)
             zero_comm_abort(comm, error->message);
     }
-    zr_checkpoint_abandon(train.saving);
-    zr_outputs_close(&train.outputs, false);
-    zero_destroy(train.engine);
-    zr_config_destroy(train.config);
-    zr_free(train.placement);
-    zr_free(train.config_text);
-    zr_free(train.file_text);
-    zr_train_release_data(&train);
+    zr_train_free(&train);
     return status;
 }

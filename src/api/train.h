@@ -36,6 +36,7 @@ typedef struct zr_train {
     zr_step_range profiled;     // steps of --profile; first 0: none
     zr_outputs outputs;         // rank 0
     struct { int64_t batch, micro_batch, ranks; } before; // samples of a step, of a micro-batch, and ranks of the checkpoint that it goes on from; 0: none
+    int64_t replay_to;          // a replay ends after so many steps, and keeps nothing; 0: it is a training
     // while it runs
     int64_t first_step;         // steps that were made before this run: of the checkpoint that it goes on from
     int64_t first_lines;        // of metrics.jsonl, then
@@ -48,6 +49,10 @@ typedef struct zr_train {
     double last_eval;           // over the whole of it, at the end
 } zr_train;
 
+// train.c, for whoever replays a training: what a rank can find out by itself, not collective; then the engine, collective; and the end of all.
+zero_status zr_train_prepare(zr_train *train, zero_error *error);
+zero_status zr_train_make_engine(zr_train *train, zero_error *error);
+void zr_train_free(zr_train *train);
 // train_read.c, not collective
 zero_status zr_train_read(zr_train *train, zero_error *error);
 void zr_train_release_data(zr_train *train);
@@ -78,7 +83,10 @@ bool zr_train_wants_checkpoint(const zr_train *train, int64_t step);
 bool zr_train_is_out_of_time(const zr_train *train);
 // Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies.
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, zero_error *error);
+const char *zr_train_instructions(const zr_train *train); // the path that its arithmetic takes: "avx2", ...
+uint64_t zr_train_data_hash(const zr_train *train); // of all text that is trained on
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
+zero_status zr_train_write_receipt(const zr_train *train, const char *directory, zero_error *error); // receipt.c; rank 0, of a model that lies there
 
 #endif

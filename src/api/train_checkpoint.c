@@ -139,7 +139,9 @@ static zero_status prune(const zr_train *train, const char *folder, zero_error *
 
 static json_t *describe(const zr_train *train)
 {
-    json_t *facts = json_pack("{s:I, s:I, s:I, s:I}", "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics), "micro_batch",
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)zr_train_data_hash(train));
+    json_t *facts = json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", hash, "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics), "micro_batch",
                               (json_int_t)zr_engine_config(train->engine)->micro_batch, "ranks", (json_int_t)train->comm->size);
     if (facts && isfinite(train->best))
         json_object_set_new(facts, "best", json_real(train->best));
@@ -219,6 +221,11 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
     if (seq != train->seq || seed != train->seed)
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run has %lld and %lld: it would read other text from here on", path,
                        (long long)seq, (long long)seed, (long long)train->seq, (long long)train->seed);
+    const char *data = json_string_value(json_object_get(facts, "data"));
+    char now[20];
+    snprintf(now, sizeof now, "%016llx", (unsigned long long)zr_train_data_hash(train));
+    if (data && strcmp(data, now))
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text whose hash is %s, that of this run is %s: it would go on with other text", path, data, now);
     train->first_lines = integer_in(facts, "lines");
     train->best = json_is_number(best) ? json_number_value(best) : INFINITY;
     return ZERO_OK;

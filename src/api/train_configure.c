@@ -112,7 +112,7 @@ static zero_status choose_steps(zr_train *train, zero_error *error)
     int64_t per_step = probe->train_batch * train->seq;
     zr_config_destroy(probe);
     train->steps = options->steps;
-    if (options->dry_run)
+    if (options->dry_run && !train->replay_to)
         train->steps = 1;
     else if (options->epochs > 0)
         train->steps = (int64_t)(options->epochs * (double)train->data.count / (double)per_step + 0.5);
@@ -203,6 +203,8 @@ static void describe_run(const zr_train *train, zr_buffer *out)
     append_text(out, "val", train->val_is_tenth ? "the last tenth" : !train->val.tokens ? "none" : options->val);
     append_text(out, "backend", options->backend ? options->backend : "cpu");
     append_text(out, "comm", zero_comm_name(train->comm));
+    append_text(out, "instructions", zr_train_instructions(train));
+    zr_buffer_printf(out, "\"data_hash\": \"%016llx\", ", (unsigned long long)zr_train_data_hash(train));
     zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, \"steps\": %lld, \"ranks\": %d, \"threads\": %d}",
                      (long long)train->shape.vocab_size, (long long)train->parameters, (long long)train->seq, (long long)train->steps, train->comm->size,
                      train->threads.count);

@@ -213,7 +213,8 @@ static zero_status run_steps(loop *l, zero_error *error)
     zr_train *train = l->train;
     zero_event start = {.kind = ZERO_EVENT_START, .total_steps = train->steps, .print_every = zr_engine_config(train->engine)->steps_per_print};
     send(train, &start);
-    for (int64_t step = train->first_step; step < train->steps; step++)
+    int64_t end = train->replay_to ? train->replay_to : train->steps;
+    for (int64_t step = train->first_step; step < end; step++)
         ZERO_TRY(run_step(l, error));
     ZERO_TRY(zr_train_end_checkpoint(train, error));
     if (l->eval_batches > 0) // so far only parts of the held-out text were read

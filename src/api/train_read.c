@@ -96,6 +96,18 @@ zero_status zr_train_read(zr_train *train, zero_error *error)
     return make_datasets(train, error);
 }
 
+const char *zr_train_instructions(const zr_train *train)
+{
+    const zr_backend *backend;
+    const char *name = train->options->backend ? train->options->backend : "cpu";
+    return zr_backend_find(name, NULL, &backend, NULL) == ZERO_OK ? backend->path() : "unknown";
+}
+
+uint64_t zr_train_data_hash(const zr_train *train)
+{
+    return train->text.hash;
+}
+
 void zr_train_release_data(zr_train *train)
 {
     zr_dataset_free(&train->data);

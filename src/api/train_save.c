@@ -2,6 +2,14 @@
 #include "api/agree.h"
 #include "api/train.h"
 
+static zero_status write_receipt(const zr_train *train, const char *name, zero_error *error)
+{
+    char *directory = zr_sprintf(error, "%s/%s", train->options->out_dir, name);
+    zero_status status = directory ? zr_train_write_receipt(train, directory, error) : ZERO_ERR_MEMORY;
+    zr_free(directory);
+    return status;
+}
+
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error)
 {
     char *path = NULL;
@@ -16,5 +24,6 @@ zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *e
     if (status == ZERO_OK)
         status = zero_save_weights(train->engine, path, error);
     zr_free(path);
-    return status;
+    ZERO_TRY(status);
+    return zr_agree(train->comm, train->comm->rank == 0 ? write_receipt(train, name, error) : ZERO_OK, error);
 }

@@ -34,4 +34,12 @@ void zr_states_save_abandon(zr_states_saving *saving);
 // shapes: ZERO_ERR_DATA with found and expected; damaged extents: file and tensor.
 zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vectors, int count, zero_error *error);
 
+typedef struct zr_states_difference {
+    int64_t elements;               // of all ranks that have other bits; 0: none
+    double largest;                 // difference
+    char vector[64], tensor[256];   // of the first
+} zr_states_difference;
+// Collective. Whether the ranges hold what the checkpoint does, bit for bit; refuses what zr_states_load refuses.
+zero_status zr_states_compare(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vectors, int count, zr_states_difference *out, zero_error *error);
+
 #endif

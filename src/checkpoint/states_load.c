@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,7 +39,8 @@ typedef struct loading {
     char *path;
     int fd, last;
     const zr_extent *held;              // that lies in the block
-    char *block;                        // ZR_EXTENT_BYTES, and as much where types differ
+    char *block;                        // ZR_EXTENT_BYTES, and as much where types differ, and again
+    zr_states_difference *difference;   // NULL: ranges are filled; else compared
 } loading;
 
 static void format_shape(const int64_t *shape, int dims, char *out, size_t size)
@@ -143,6 +145,32 @@ static void take(const loading *l, const zr_weight_range *range, int64_t done, i
     zr_narrow(range->dtype, wide, count, to);
 }
 
+// The same elements as `take` would leave them, beside those that are there.
+static void compare(const loading *l, const zr_weight_range *range, int64_t done, int64_t from, int64_t count)
+{
+    size_t size = zero_dtype_bytes(range->dtype);
+    const char *is = (const char *)range->data + done * (int64_t)size;
+    float *wide = (float *)(void *)(l->block + ZR_EXTENT_BYTES), *beside = wide + ZR_EXTENT_BYTES / (int64_t)sizeof *wide;
+    zr_weight_range stored = {.data = beside, .dtype = range->dtype, .count = count};
+    zr_states_difference *d = l->difference;
+    take(l, &stored, 0, from, count);
+    if (!memcmp(is, beside, (size_t)count * size))
+        return;
+    if (!d->elements) {
+        snprintf(d->vector, sizeof d->vector, "%s", l->vector->name);
+        snprintf(d->tensor, sizeof d->tensor, "%s", range->tensor->name);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        float a, b;
+        if (!memcmp(is + i * (int64_t)size, (char *)beside + i * (int64_t)size, size))
+            continue;
+        zr_widen(range->dtype, is + i * (int64_t)size, 1, &a);
+        zr_widen(range->dtype, (char *)beside + i * (int64_t)size, 1, &b);
+        d->largest = fmax(d->largest, fabs((double)a - (double)b));
+        d->elements++;
+    }
+}
+
 static zero_status read_range(void *user, const zr_weight_range *range, zero_error *error)
 {
     loading *l = user;
@@ -153,7 +181,7 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
         int64_t from = range->first + done - extent->first;
         n = ZR_MIN(range->count - done, extent->count - from);
         ZERO_TRY(hold(l, tensor, extent, error));
-        take(l, range, done, from, n);
+        (l->difference ? compare : take)(l, range, done, from, n);
         zr_comm_progress(l->comm, l->comm->step);
     }
     return ZERO_OK;
@@ -168,17 +196,17 @@ static zero_status read_vector(loading *l, zero_error *error)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", l->path);
     zero_status status = check_header(l, error);
     if (status == ZERO_OK)
-        status = zr_view_visit(view, true, read_range, l, error);
+        status = zr_view_visit(view, !l->difference, read_range, l, error);
     close(l->fd);
     return status;
 }
 
-static zero_status load_vector(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vector, zero_error *error)
+static zero_status load_vector(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vector, zr_states_difference *difference, zero_error *error)
 {
     char name[ZERO_MESSAGE_BYTES];
     snprintf(name, sizeof name, "%s.safetensors", vector->name);
     loading l = {.comm = comm, .directory = directory, .vector = vector, .file = zr_manifest_find(manifest, name), .path = zr_states_path(directory, vector->name, error),
-                 .tensors = zr_alloc((size_t)(vector->view.tensor_count + 1) * sizeof *l.tensors, error), .block = zr_alloc((size_t)(3 * ZR_EXTENT_BYTES), error)};
+                 .tensors = zr_alloc((size_t)(vector->view.tensor_count + 1) * sizeof *l.tensors, error), .block = zr_alloc((size_t)(3 * ZR_EXTENT_BYTES), error), .difference = difference};
     zero_status status = l.path && l.tensors && l.block ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && !l.file)
         status = zr_fail(error, ZERO_ERR_DATA, "the checkpoint \"%s\" has no %s, which this training keeps: it was made with another optimizer or precision", directory, vector->name);
@@ -193,6 +221,27 @@ static zero_status load_vector(zero_comm *comm, const char *directory, const zr_
 zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vectors, int count, zero_error *error)
 {
     for (int v = 0; v < count; v++)
-        ZERO_TRY(zr_ranks_agree(comm, load_vector(comm, directory, manifest, &vectors[v], error), error));
+        ZERO_TRY(zr_ranks_agree(comm, load_vector(comm, directory, manifest, &vectors[v], NULL, error), error));
     return ZERO_OK;
+}
+
+// The lowest rank that has found something names it.
+static zero_status share(zero_comm *comm, zr_states_difference *d, zero_error *error)
+{
+    int64_t first = d->elements ? comm->rank : comm->size;
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &first, 1, ZERO_I64, ZR_MIN, error));
+    if (first == comm->size)
+        return ZERO_OK;
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &d->elements, 1, ZERO_I64, ZR_SUM, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &d->largest, 1, ZERO_F64, ZR_MAX, error));
+    ZERO_TRY(zr_comm_broadcast(comm, d->vector, sizeof d->vector, (int)first, error));
+    return zr_comm_broadcast(comm, d->tensor, sizeof d->tensor, (int)first, error);
+}
+
+zero_status zr_states_compare(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vectors, int count, zr_states_difference *out, zero_error *error)
+{
+    *out = (zr_states_difference){0};
+    for (int v = 0; v < count; v++)
+        ZERO_TRY(zr_ranks_agree(comm, load_vector(comm, directory, manifest, &vectors[v], out, error), error));
+    return share(comm, out, error);
 }

@@ -128,6 +128,8 @@ struct zr_queue {
 
 // name: "cpu" or "ref". ISA: NULL for what CPUID offers, or "portable", "avx2", "avx512" to force one (tests). Not collective.
 zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_queue **out, zero_error *error);
+// The backend that it gets; static.
+zero_status zr_backend_find(const char *name, const char *isa, const zr_backend **out, zero_error *error);
 void zr_queue_close(zr_queue *queue);
 // Records every call of the queue's backend from here on, until zr_queue_record_end (recording.c). The recorder outlives that.
 typedef struct zr_recording zr_recording;

@@ -44,7 +44,7 @@ bool zr_backend_offered(const zr_backend *backend)
     return strcmp(path, "portable") == 0;
 }
 
-static zero_status backend_find(const char *name, const char *isa, const zr_backend **out, zero_error *error)
+zero_status zr_backend_find(const char *name, const char *isa, const zr_backend **out, zero_error *error)
 {
     zr_cpu_features features = zr_cpu_detect();
     bool known = false, built = false;
@@ -74,7 +74,7 @@ zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_que
     const zr_backend *backend = NULL;
     if (threads < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "opening a compute queue: %d threads, at least 1 is needed", threads);
-    ZERO_TRY(backend_find(name, isa, &backend, error));
+    ZERO_TRY(zr_backend_find(name, isa, &backend, error));
     zr_queue *queue = zr_alloc(sizeof(*queue), error);
     if (!queue)
         return ZERO_ERR_MEMORY;

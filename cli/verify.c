@@ -1,0 +1,35 @@
+// zero verify: whether a run is what its checkpoints say it is. Ends with 1 where it is not.
+#include "failure.h"
+#include "ranks.h"
+
+static int verify_rank(const cli_arguments *a, zero_comm *comm)
+{
+    const zero_verify_options options = {.struct_size = sizeof options, .run = a->operand, .from = a->integer[OPT_FROM_STEP], .to = a->integer[OPT_TO_STEP],
+                                         .data = a->data_count ? a->data : NULL, .data_count = a->data_count, .logger = {.write = cli_log_stderr}};
+    zero_verify_result result;
+    zero_error error = {0};
+    if (zero_verify(comm, &options, cli_print, NULL, &result, &error) != ZERO_OK)
+        return cli_fail_rank(a->command, comm, &error);
+    return result.confirmed || zero_comm_rank(comm) > 0 ? 0 : CLI_DIFFERS;
+}
+
+int cli_verify(const cli_arguments *a)
+{
+    int code = 0, ranks = 1;
+    zero_error error = {0};
+    cli_arguments own = *a;
+    if (!a->operand)
+        return cli_fail_usage(a->command, "which run? usage: zero verify %s", a->command->usage);
+    if (zero_verify_ranks(a->operand, &ranks, &error) != ZERO_OK)
+        return cli_fail(a->command, &error);
+    own.given[OPT_RANKS] = true;
+    own.integer[OPT_RANKS] = ranks;
+    if (cli_is_parent(&own, &code))
+        return cli_supervise(&own);
+    zero_comm *comm = code ? NULL : cli_open_comm(&own, &code);
+    if (!comm)
+        return code;
+    code = verify_rank(a, comm);
+    zero_comm_destroy(comm);
+    return code;
+}

@@ -1,0 +1,290 @@
+// zero_verify: the steps between two checkpoints of a run once more, by the training's own code, from the configuration that the run resolved.
+#include "api/agree.h"
+#include "api/checkpoint.h"
+#include "api/receipt.h"
+#include "api/run_directory.h"
+#include "api/train.h"
+#include "base/file.h"
+#include <zero/verify.h>
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_CONFIG = 1 << 24, MOST_DATA = 4096 }; // bytes; files
+
+typedef struct verify {
+    zero_comm *comm;
+    const zero_verify_options *options;
+    void (*write)(void *user, const char *text);
+    void *user;
+    zero_verify_result *result;
+    // of the run
+    json_t *config;             // config.json
+    const json_t *run;          // its libzero.run
+    const char *data[MOST_DATA];
+    char *config_path, *from, *to;
+    // its lines between the two checkpoints; rank 0
+    char *metrics;
+    const char *line;           // the first that is not compared yet
+    int64_t wrong_step;         // first whose line is not the replay's, 0: none
+} verify;
+
+static void say(const verify *v, const char *format, ...) ZERO_PRINTF(2, 3);
+static void say(const verify *v, const char *format, ...)
+{
+    char line[2 * ZERO_MESSAGE_BYTES];
+    va_list arguments;
+    if (v->comm->rank > 0)
+        return;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    v->write(v->user, line);
+}
+
+static const char *text_of(const json_t *object, const char *key) { return json_string_value(json_object_get(object, key)); }
+static int64_t number_of(const json_t *object, const char *key) { return json_integer_value(json_object_get(object, key)); }
+
+static zero_status read_run(const char *directory, json_t **config, char **path, zero_error *error)
+{
+    *path = zr_sprintf(error, "%s/config.json", directory);
+    ZERO_TRY(*path ? zr_json_load(*path, MOST_CONFIG, config, error) : ZERO_ERR_MEMORY);
+    const json_t *run = json_object_get(json_object_get(*config, "libzero"), "run");
+    if (number_of(run, "ranks") < 1 || number_of(run, "threads") < 1 || number_of(run, "steps") < 1 || !json_array_size(json_object_get(run, "data")) ||
+        !(text_of(run, "new") || text_of(run, "model")))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" does not say how the run was made (libzero.run): only what zero train has written can be verified", *path);
+    return ZERO_OK;
+}
+
+zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
+{
+    json_t *config = NULL;
+    char *path;
+    zero_status status = read_run(run, &config, &path, error);
+    if (status == ZERO_OK)
+        *ranks = (int)number_of(json_object_get(json_object_get(config, "libzero"), "run"), "ranks");
+    json_decref(config);
+    zr_free(path);
+    return status;
+}
+
+// The two newest that are whole, or those that were asked for.
+static zero_status choose_steps(const verify *v, int64_t steps[2], zero_error *error)
+{
+    int64_t found[ZR_MOST_CHECKPOINTS];
+    const zero_verify_options *o = v->options;
+    char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, o->run);
+    if (!folder)
+        return ZERO_ERR_MEMORY;
+    int count = zr_list_checkpoints(folder, found);
+    steps[0] = o->from;
+    steps[1] = o->to;
+    for (int i = 0; i < count; i++) {
+        steps[1] = steps[1] ? steps[1] : found[i];
+        if (!steps[0] && found[i] < steps[1])
+            steps[0] = found[i];
+    }
+    zr_free(folder);
+    if (steps[0] < 1 || steps[0] >= steps[1])
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has %d checkpoint%s; two are needed, an earlier and a later one (found %lld and %lld)", o->run, count, count == 1 ? "" : "s",
+                       (long long)steps[0], (long long)steps[1]);
+    return ZERO_OK;
+}
+
+static zero_status name_checkpoints(verify *v, zero_error *error)
+{
+    int64_t steps[2];
+    ZERO_TRY(choose_steps(v, steps, error));
+    v->result->from = steps[0];
+    v->result->to = steps[1];
+    v->from = zr_sprintf(error, "%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, v->options->run, (long long)steps[0]);
+    v->to = zr_sprintf(error, "%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, v->options->run, (long long)steps[1]);
+    return v->from && v->to ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+static zero_status read_metrics(verify *v, zero_error *error)
+{
+    size_t length;
+    char *path = zr_sprintf(error, "%s/metrics.jsonl", v->options->run);
+    zero_status status = path ? zr_file_read(path, SIZE_MAX / 2, &v->metrics, &length, error) : ZERO_ERR_MEMORY;
+    v->line = v->metrics;
+    zr_free(path);
+    return status;
+}
+
+static zero_status open_run(verify *v, zero_error *error)
+{
+    ZERO_TRY(read_run(v->options->run, &v->config, &v->config_path, error));
+    v->run = json_object_get(json_object_get(v->config, "libzero"), "run");
+    if (number_of(v->run, "ranks") != v->comm->size)
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was made by %lld ranks, these are %d: other ranks round otherwise", v->options->run, (long long)number_of(v->run, "ranks"), v->comm->size);
+    ZERO_TRY(name_checkpoints(v, error));
+    return v->comm->rank == 0 ? read_metrics(v, error) : ZERO_OK;
+}
+
+// The line of a step, and the reader behind it; NULL where the run has none.
+static json_t *line_of(verify *v, int64_t step)
+{
+    for (const char *end; (end = strchr(v->line, '\n'));) {
+        json_t *line = json_loadb(v->line, (size_t)(end - v->line), 0, NULL);
+        v->line = end + 1;
+        if (json_object_get(line, "loss") && number_of(line, "step") == step)
+            return line;
+        json_decref(line);
+    }
+    return NULL;
+}
+
+static bool is_same(const json_t *line, const char *key, double value)
+{
+    const json_t *written = json_object_get(line, key);
+    return json_is_number(written) ? json_number_value(written) == value : !isfinite(value);
+}
+
+static int compare_step(void *user, const zero_event *event)
+{
+    verify *v = user;
+    if (event->kind != ZERO_EVENT_STEP || v->wrong_step)
+        return 0;
+    json_t *line = line_of(v, event->step);
+    if (!line || !is_same(line, "loss", event->loss) || !is_same(line, "grad_norm", event->grad_norm)) {
+        v->wrong_step = event->step;
+        say(v, "step %lld: the run has loss %.17g, norm %.17g; replayed: %.17g, %.17g\n", (long long)event->step, json_number_value(json_object_get(line, "loss")),
+            json_number_value(json_object_get(line, "grad_norm")), event->loss, event->grad_norm);
+    }
+    json_decref(line);
+    return 0;
+}
+
+// As it was made; what lies elsewhere now is the caller's to say.
+static zero_train_options options_of(verify *v)
+{
+    const json_t *files = json_object_get(v->run, "data");
+    const char *tokenizer = text_of(v->run, "tokenizer"), *val = text_of(v->run, "val");
+    int count = ZR_MIN((int)json_array_size(files), MOST_DATA);
+    for (int i = 0; i < count; i++)
+        v->data[i] = json_string_value(json_array_get(files, (size_t)i));
+    return (zero_train_options){
+        .struct_size = sizeof(zero_train_options), .new_spec = text_of(v->run, "new"), .model_dir = text_of(v->run, "model"),
+        .data = v->options->data ? v->options->data : v->data, .data_count = v->options->data ? v->options->data_count : count,
+        .val = val && strcmp(val, "the last tenth") ? val : NULL, .tokenizer = text_of(v->run, "new") ? tokenizer : NULL, .config_path = v->config_path,
+        .seq = number_of(v->run, "seq"), .steps = number_of(v->run, "steps"), .seed = -1, .eval_every = -1, .threads = (int)number_of(v->run, "threads"),
+        .backend = text_of(v->run, "backend"), .dry_run = 1, .logger = v->options->logger, .progress = compare_step, .progress_user = v,
+    };
+}
+
+static zero_status check_same_maker(const verify *v, const zr_train *train, zero_error *error)
+{
+    const char *instructions = text_of(v->run, "instructions"), *hash = text_of(v->run, "data_hash");
+    char now[20];
+    snprintf(now, sizeof now, "%016llx", (unsigned long long)zr_train_data_hash(train));
+    if (!hash || strcmp(hash, now))
+        return zr_fail(error, ZERO_ERR_DATA, "the text is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, now, hash ? hash : "known");
+    if (!instructions || strcmp(instructions, zr_train_instructions(train)))
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" was made with %s instructions, this machine runs %s: other instructions round otherwise", v->options->run,
+                       instructions ? instructions : "unknown", zr_train_instructions(train));
+    return ZERO_OK;
+}
+
+static bool is_same_state(const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = {"step", "updates", "loss_scale", "gradient_scale"};
+    bool same = true;
+    for (int k = 0; k < ZR_COUNT(keys); k++)
+        same = same && json_equal(json_object_get(a, keys[k]), json_object_get(b, keys[k]));
+    return same;
+}
+
+static zero_status compare_states(verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
+{
+    zr_state_vectors vectors;
+    zr_states_difference d = {0};
+    json_t *state = NULL;
+    zero_status status = zr_checkpoint_describe(engine, v->to, NULL, &vectors, &state, error);
+    if (status == ZERO_OK)
+        status = zr_states_compare(v->comm, v->to, manifest, vectors.of, vectors.count, &d, error);
+    bool same = status == ZERO_OK && is_same_state(state, manifest->state);
+    if (status == ZERO_OK && d.elements)
+        say(v, "step %lld: %s \"%s\" is the first of %lld elements in all that differ, by %.3g at most\n", (long long)v->result->to, d.vector, d.tensor, (long long)d.elements, d.largest);
+    else if (status == ZERO_OK && !same)
+        say(v, "step %lld: the count of updates or the loss scale differs\n", (long long)v->result->to);
+    v->result->confirmed = same && !d.elements && v->result->confirmed;
+    json_decref(state);
+    zr_state_vectors_free(&vectors);
+    return status;
+}
+
+static zero_status replay(verify *v, zr_train *train, zero_error *error)
+{
+    zr_manifest manifest = {0};
+    int64_t wrong;
+    ZERO_TRY(zr_train_make_engine(train, error));
+    ZERO_TRY(zr_checkpoint_load(train->engine, v->from, NULL, error));
+    train->first_step = v->result->from;
+    ZERO_TRY(zr_train_loop(train, error));
+    wrong = v->wrong_step;
+    ZERO_TRY(zr_agree_on_largest(v->comm, &wrong, error));
+    v->result->confirmed = wrong == 0;
+    zero_status status = zr_agree(v->comm, zr_manifest_read(v->to, &manifest, error), error);
+    if (status == ZERO_OK)
+        status = compare_states(v, train->engine, &manifest, error);
+    zr_manifest_free(&manifest);
+    if (status == ZERO_OK)
+        say(v, v->result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
+                                    : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not what the run has kept\n",
+            (long long)v->result->from + 1, (long long)v->result->to, v->comm->size, v->comm->size == 1 ? "" : "s");
+    return status;
+}
+
+// Of the models of the run, each beside its receipt; rank 0.
+static zero_status check_receipts(const verify *v, zero_error *error)
+{
+    static const char *const names[] = {"model", "best"};
+    for (int i = 0; i < ZR_COUNT(names) && v->comm->rank == 0; i++) {
+        json_t *receipt = NULL;
+        char *directory = zr_sprintf(error, "%s/%s", v->options->run, names[i]);
+        zero_status status = directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
+        if (status == ZERO_OK && receipt)
+            say(v, "receipt of %s: the weights are those of step %lld that it names\n", names[i], (long long)number_of(receipt, "step"));
+        json_decref(receipt);
+        zr_free(directory);
+        ZERO_TRY(status);
+    }
+    return ZERO_OK;
+}
+
+static zero_status run(verify *v, zero_error *error)
+{
+    ZERO_TRY(zr_agree(v->comm, open_run(v, error), error));
+    ZERO_TRY(zr_agree(v->comm, check_receipts(v, error), error));
+    const zero_train_options options = options_of(v);
+    zr_train train = {.comm = v->comm, .options = &options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY, .replay_to = v->result->to};
+    zero_status status = zr_train_prepare(&train, error);
+    if (status == ZERO_OK)
+        status = check_same_maker(v, &train, error);
+    status = zr_agree(v->comm, status, error);
+    if (status == ZERO_OK)
+        status = replay(v, &train, error);
+    zr_train_free(&train);
+    return status;
+}
+
+zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, void (*write)(void *user, const char *text), void *user, zero_verify_result *out, zero_error *error)
+{
+    zero_error local = {0};
+    if (!error)
+        error = &local;
+    if (options->struct_size != sizeof *options || !options->run)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: options.struct_size is %zu, this library expects %zu, and a run", options->struct_size, sizeof *options);
+    *out = (zero_verify_result){0};
+    verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
+    zero_status status = run(&v, error);
+    json_decref(v.config);
+    zr_free(v.config_path);
+    zr_free(v.from);
+    zr_free(v.to);
+    zr_free(v.metrics);
+    return status;
+}

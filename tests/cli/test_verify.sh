@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# zero verify: a run is replayed to the same bits, whatever it was made of; and what was changed afterwards is told.
+[ ! -w /dev/shm ] || export TMPDIR=/dev/shm
+. "$(dirname "$0")/lib.sh"
+mkdir disk
+RUN="--micro-batch 2 --steps 12 --save-every 4 --keep 0"
+DROP=${TINY},dropout=0.1
+confirmed() { # confirmed DIR [OPTION...]
+    expect 0 "$ZERO" verify "$@"
+    grep -q '^confirmed: steps .* bit for bit$' out.txt || fail "verify $*: $(cat out.txt)"
+}
+start() { "$ZERO" train --new $DROP --data "$TEXT" --threads 1 --quiet "$@" >train.txt 2>&1 || fail "$* ($(tail -3 train.txt))"; }
+start $RUN --ranks 2 --stage 2 --dtype bf16 --out run
+confirmed run
+grep -q 'steps 9 to 12, replayed on 2 ranks' out.txt && grep -q '^receipt of model: .* step 12' out.txt || fail "$(cat out.txt)"
+confirmed run --from-step 4 --to-step 8
+cat >fp16.json <<'JSON'
+{"fp16": {"enabled": true, "initial_scale_power": 20, "hysteresis": 1}, "optimizer": {"type": "LAMB", "params": {"lr": 1e-3}},
+ "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "disk"}, "stage3_param_persistence_threshold": 0}}
+JSON
+start $RUN --config fp16.json --ranks 3 --accumulation 2 --out skipping
+confirmed skipping
+cat >delayed.json <<'JSON'
+{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "libzero": {"delayed_update": {"start_step": 3}}}
+JSON
+start $RUN --config delayed.json --out delayed
+confirmed delayed --from-step 4 --to-step 8
+"$ZERO" train --model run/model --data "$TEXT" --threads 1 --quiet $RUN --out further >train.txt 2>&1 || fail "$(cat train.txt)"
+confirmed further
+[ -z "$(ls -A disk)" ] || fail "left on the disk: $(ls -A disk)"
+
+# What is not what it says it is.
+cp -r run swapped
+start $RUN --seed 9 --ranks 2 --stage 2 --dtype bf16 --out other
+rm -r swapped/checkpoints/step-00000012
+cp -r other/checkpoints/step-00000012 swapped/checkpoints
+expect 1 "$ZERO" verify swapped
+grep -qE '^step 12: weights "wte.weight" is the first of [0-9]+ elements' out.txt && grep -q '^not confirmed' out.txt || fail "$(cat out.txt)"
+[ ! -s err.txt ] || fail "an answer is no failure: $(cat err.txt)"
+printf '\377' | dd of=run/model/model.safetensors bs=1 seek=5000 conv=notrunc status=none
+refused 65 'is not what its receipt says' "$ZERO" verify run
+refused 64 'two are needed, an earlier and a later one (found 0 and 4)' "$ZERO" verify other --to-step 4
+cp "$TEXT" more.txt
+echo more >>more.txt
+refused 65 'is not the one that "other" was made with' "$ZERO" verify other --data more.txt
+refused 74 'nowhere/config.json' "$ZERO" verify nowhere
+echo "runs are replayed to the same bits, and others are told"
