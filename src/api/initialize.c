@@ -16,6 +16,8 @@
 static zr_precision precision_of(const zr_config *config)
 {
     zr_precision precision = zr_precision_of(config->dtype, config->accumulation);
+    if (config->exact_world)
+        precision.gradients = precision.accumulator = ZERO_F32;
     if (config->wire_given)
         precision.gradients = config->wire_dtype;
     if (config->wire_given && config->accumulation == 1)
@@ -60,6 +62,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
         .delayed = !inference && config->offload.delayed_from > 0,
         .per_tensor_norms = !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
+        .exact_world = config->exact_world && !inference,
         .decay_all = config->optimizer.decay_all,
         .reduce_bucket = config->reduce_bucket,
         .prefetch_bucket = config->prefetch_bucket,

@@ -28,5 +28,6 @@ void zr_log(const zero_logger *logger, zero_log_level level, const char *format,
 #define ZR_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define ZR_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define ZR_ROUND_UP(x, to) (((x) + (to)-1) / (to) * (to))
+#define ZR_IS_POWER_OF_TWO(x) ((x) > 0 && !((x) & ((x)-1)))
 
 #endif

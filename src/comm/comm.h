@@ -32,12 +32,13 @@ typedef struct zr_window {
     void *impl;
 } zr_window;
 
-// Where a reduced shard goes: data(shard_elems) = tree sum, in fp32, of the ranks' contributions, or data + that sum; rounded
-// once, to dtype. data may be the own shard of the own region where dtype is the operand's.
+// Where a reduced shard goes: data(shard_elems) = tree sum, in fp32, of the ranks' contributions, to which earlier sums are added before it
+// is rounded once, to dtype. data may be the own shard of the own region where dtype is the operand's.
 typedef struct zr_sum_target {
     void *data;
     zero_dtype dtype; // F32, BF16 or F16
-    bool add;
+    int adds;         // earlier sums: at data, data + stride, ..., the last of them added first
+    int64_t stride;   // elements
 } zr_sum_target;
 
 typedef struct zr_handle { // an operation under way
@@ -139,8 +140,8 @@ void zr_comm_hash_reset(zero_comm *comm);
 // Bytes that this communicator keeps for shards on their way (mpi), whatever the pieces; 0 where peers are read in place.
 int64_t zr_comm_staging_bytes(const zero_comm *comm);
 
-// to->data[i] = [to->data[i] +] tree sum over r of src[r][i] (type `dtype`): the order of contract 3, every addition in fp32 and
-// rounded once to fp32, the result once to to->dtype; vectorised.
+// to->data[i] = [to->data[i] + (to->data[stride + i] + ...] tree sum over r of src[r][i] (type `dtype`): the order of contract 3, every addition
+// in fp32 and rounded once to fp32, the result once to to->dtype; vectorised.
 void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks, int64_t count, int threads);
 
 #endif

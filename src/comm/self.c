@@ -56,7 +56,7 @@ static zero_status start(zr_handle *handle, zero_error *error)
 static zero_status reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error)
 {
     const void *source = handle->window->mine + handle->offset;
-    if (to->data != source || to->add)
+    if (to->data != source || to->adds)
         zr_tree_sum(to, handle->dtype, &source, 1, handle->shard_elems, handle->window->comm->threads);
     return ZERO_OK;
 }

@@ -65,15 +65,20 @@ static void sum_block(float *restrict out, const sum_sources *src, int lo, int n
     accumulate(out, right, count);
 }
 
-// dst += total: the old value widened, the new one rounded once.
-static void add_block(zero_dtype dtype, void *dst, float *total, int64_t count)
+// Earlier sums are widened, the last first; the new one takes the place of the first, rounded once.
+static void add_block(const zr_sum_target *to, int64_t first, float *total, int64_t count)
 {
-    if (dtype == ZERO_F32) {
+    void *dst = (char *)to->data + bytes_of(to->dtype, first);
+    for (int i = to->adds - 1; i > 0; i--) {
+        const void *earlier = (const char *)dst + bytes_of(to->dtype, i * to->stride);
+        zr_tree_leaves_of(to->dtype)->add(total, &earlier, 0, count);
+    }
+    if (to->dtype == ZERO_F32) {
         accumulate(dst, total, count);
         return;
     }
-    zr_tree_leaves_of(dtype)->add(total, (const void *const *)&dst, 0, count);
-    zr_narrow(dtype, total, count, dst);
+    zr_tree_leaves_of(to->dtype)->add(total, (const void *const *)&dst, 0, count);
+    zr_narrow(to->dtype, total, count, dst);
 }
 
 static void stream_block(zero_dtype dtype, void *dst, const float *total, int64_t count)
@@ -95,7 +100,7 @@ static void sum_and_store(const zr_sum_target *to, const sum_sources *src, int r
     void *dst = (char *)to->data + bytes_of(to->dtype, first);
     sum_block(total, src, 0, ranks, first, count);
     if (how == STORE_ADDING)
-        add_block(to->dtype, dst, total, count);
+        add_block(to, first, total, count);
     else if (how == STORE_STREAMING)
         stream_block(to->dtype, dst, total, count);
     else
@@ -108,7 +113,7 @@ static int choose_store(const zr_sum_target *to, const void *const *src, int ran
     bool large = bytes_of(to->dtype, count) >= ZR_STREAM_FROM;
     for (int r = 0; r < ranks; r++)
         large = large && to->data != src[r];
-    return to->add ? STORE_ADDING : large ? STORE_STREAMING : STORE;
+    return to->adds ? STORE_ADDING : large ? STORE_STREAMING : STORE;
 }
 
 void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks, int64_t count, int threads)

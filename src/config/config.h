@@ -89,6 +89,7 @@ typedef struct zr_config {
     zero_dtype accumulator_dtype;  // data_types.grad_accum_dtype, where accumulator_given
     zero_dtype wire_dtype;         // communication_data_type, where wire_given
     bool accumulator_given, wire_given;
+    bool exact_world;              // the same bits on any power of two of ranks
     zr_loss_scale_spec loss_scale; // of fp16; kind ZR_SCALE_NONE otherwise
     bool wall_clock_breakdown, memory_breakdown;
     zr_flops_profiler flops_profiler;

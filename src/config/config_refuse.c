@@ -8,6 +8,12 @@ static bool is_true(const zr_config *config, const char *path)
     return json_is_true(zr_config_value(config, path));
 }
 
+static bool is_word(const zr_config *config, const char *path, const char *word)
+{
+    const json_t *value = zr_config_value(config, path);
+    return json_is_string(value) && !strcmp(json_string_value(value), word);
+}
+
 static zero_status refuse_value(const zr_config *config, int index, zero_error *error)
 {
     const zr_key *key = zr_key_at(index);
@@ -23,6 +29,9 @@ zero_status zr_config_refuse(const zr_config *config, zero_error *error)
     if (is_true(config, "fp16.enabled") && is_true(config, "bf16.enabled"))
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: fp16 and bf16 are both enabled; a run has one precision",
                        zr_setting_where(config, zr_config_at(config, "bf16.enabled")).text);
+    if (is_true(config, "libzero.exact_world") && is_word(config, "libzero.reduce", "per_step"))
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.exact_world sums the gradient of each micro-batch along one tree, libzero.reduce per_step sums those of a rank first; keep one of them",
+                       zr_setting_where(config, zr_config_at(config, "libzero.reduce")).text);
     for (int i = 0; i < zr_key_count(); i++) {
         const zr_setting *setting = &config->settings[i];
         bool asks = setting->value && (!zr_setting_is_auto(setting) || zr_key_at(i)->treatment == ZR_KEY_FORBIDDEN);

@@ -195,6 +195,7 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, c
     ZERO_TRY(zr_config_fill_precision(config, logger, error));
     ZERO_TRY(zr_config_fill_profilers(config, logger, error));
     ZERO_TRY(zr_config_fill_offload(config, logger, error));
+    ZERO_TRY(zr_config_check_exact(config, error));
     report(config, logger);
     return ZERO_OK;
 }

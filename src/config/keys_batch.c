@@ -71,6 +71,9 @@ const zr_key zr_keys_batch[] = {
     {.path = "libzero.reduce", .type = ZR_KEY_ENUM, .choices = "per_microbatch|per_step", .standard = "per_microbatch",
      .allowed = "per_microbatch", .reason = "reducing once a step is not built yet",
      .help = "when gradients are reduced: after each micro-batch, or once a step (other bits)"},
+    {.path = "libzero.exact_world", .type = ZR_KEY_BOOL, .standard = "false", .field = offsetof(zr_config, exact_world),
+     .help = "losses and weights are the same bits on 1, 2, 4, ... ranks, at the same train_batch_size, micro-batch and threads a rank: gradients "
+             "are fp32 until their sum is complete, and summed along one tree; docs/exactness.md"},
     {.path = "libzero.run", .type = ZR_KEY_OBJECT, .standard = "null", .nullable = true,
      .help = "what a run was made with beside this file (model, text, windows, steps, ranks, threads); written by "
              "zero train, read by people"},

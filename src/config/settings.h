@@ -48,5 +48,6 @@ zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *fa
 zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger, zero_error *error); // config_precision.c
 zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger, zero_error *error);   // config_offload.c
 zero_status zr_config_fill_profilers(zr_config *config, const zero_logger *logger, zero_error *error); // config_profilers.c
+zero_status zr_config_check_exact(const zr_config *config, zero_error *error);                         // config_exact.c
 
 #endif

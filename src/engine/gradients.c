@@ -57,33 +57,55 @@ static bool accumulates_on_nvme(const zr_piece *piece)
     return piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme && piece->accumulator_first >= 0;
 }
 
-static bool staged_overlap(const zr_piece *a, const zr_piece *b)
+static int64_t sum_bytes(const zr_piece *piece)
 {
-    int64_t a_bytes = a->shard * (int64_t)zero_dtype_bytes(a->accumulator_dtype), b_bytes = b->shard * (int64_t)zero_dtype_bytes(b->accumulator_dtype);
-    return a->accumulator_first < b->accumulator_first + b_bytes && b->accumulator_first < a->accumulator_first + a_bytes;
+    return piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
 }
 
-// Before a piece's place in the host buffers is written: what lay there is on NVMe, and its own sum has come from there.
-static zero_status await_staged(zero_engine *engine, const zr_piece *piece, zero_error *error)
+static bool staged_overlap(const zr_piece *a, const zr_piece *b, int sums)
 {
-    for (int q = 0; q < engine->plan->piece_count; q++)
-        if (accumulates_on_nvme(&engine->plan->pieces[q]) && staged_overlap(piece, &engine->plan->pieces[q]))
-            ZERO_TRY(zr_offload_await(engine, &engine->offload.gradients[q], error));
+    return a->accumulator_first < b->accumulator_first + sums * sum_bytes(b) && b->accumulator_first < a->accumulator_first + sums * sum_bytes(a);
+}
+
+// What the piece's accumulators exchange with NVMe has ended.
+static zero_status await_transfers(zero_engine *engine, int piece, zero_error *error)
+{
+    int sums = zr_accumulators(&engine->plan->settings);
+    for (int i = 0; i < sums; i++)
+        ZERO_TRY(zr_offload_await(engine, &engine->offload.gradients[piece * sums + i], error));
     return ZERO_OK;
 }
 
-// The sum of the micro-batches before this one begins to travel to where this one's is added.
+// Before a piece's place in the host buffers is written: what lay there is on NVMe, and its own sums have come from there.
+static zero_status await_staged(zero_engine *engine, const zr_piece *piece, zero_error *error)
+{
+    int sums = zr_accumulators(&engine->plan->settings);
+    for (int q = 0; q < engine->plan->piece_count; q++)
+        if (accumulates_on_nvme(&engine->plan->pieces[q]) && staged_overlap(piece, &engine->plan->pieces[q], sums))
+            ZERO_TRY(await_transfers(engine, q, error));
+    return ZERO_OK;
+}
+
+static zr_sum_place sum_place(const zero_engine *engine)
+{
+    return zr_sum_place_of(&engine->plan->settings, engine->micro_batch);
+}
+
+// The sums of micro-batches before this one begin to travel to where this one's is added to them.
 static zero_status fetch_sums(zero_engine *engine, int visit, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    for (int p = 0; p < plan->piece_count && engine->micro_batch > 0 && plan->staged_gradient_bytes; p++) {
+    const zr_sum_place place = sum_place(engine);
+    int sums = zr_accumulators(&plan->settings);
+    for (int p = 0; p < plan->piece_count && place.adds > 0 && plan->staged_gradient_bytes; p++) {
         const zr_piece *piece = &plan->pieces[p];
         if (piece->fetched_with != visit)
             continue;
         zr_store *store = zr_vector_store(engine, p, ZR_VECTOR_GRADIENT);
         ZERO_TRY(await_staged(engine, piece, error));
-        ZERO_TRY(store->ops->fetch(store, zr_vector_range(engine, p, ZR_VECTOR_GRADIENT, 0, piece->shard),
-                                   engine->offload.staged_gradients.base + piece->accumulator_first, &engine->offload.gradients[p], error));
+        for (int i = 0; i < place.adds; i++)
+            ZERO_TRY(store->ops->fetch(store, zr_accumulator_range(engine, p, place.slot + i), engine->offload.staged_gradients.base + piece->accumulator_first + i * sum_bytes(piece),
+                                       &engine->offload.gradients[p * sums + i], error));
     }
     return ZERO_OK;
 }
@@ -115,20 +137,21 @@ zero_status zr_grads_open(zero_engine *engine, int number, zero_error *error)
 }
 
 // Where there is no accumulator (one micro-batch, whole gradients), the sum replaces the own contribution: only this rank reads it.
-static char *reduced_shard(const zero_engine *engine, int piece)
+static char *reduced_shard(const zero_engine *engine, int piece, int slot)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     if (accumulates_on_nvme(p))
         return engine->offload.staged_gradients.base + p->accumulator_first;
     if (p->accumulator_first >= 0)
-        return zr_vector_at(engine, piece, ZR_VECTOR_GRADIENT, 0);
+        return zr_store_at(zr_vector_store((zero_engine *)engine, piece, ZR_VECTOR_GRADIENT), zr_accumulator_range(engine, piece, slot).first);
     return place_in_window(engine, p) + engine->comm->rank * zr_piece_gradient_shard_bytes(p);
 }
 
-// The one accumulation path: this micro-batch's sum over the ranks, set or added in fp32, and rounded once.
+// The one accumulation path: this micro-batch's sum over the ranks, with earlier sums added in fp32, and rounded once.
 zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
+    const zr_sum_place place = sum_place(engine);
     if (engine->micro_batch == 0)
         ZERO_TRY(zr_delayed_await_piece(engine, piece, error));
     if (p->open_first >= 0) {
@@ -138,28 +161,29 @@ zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error)
     }
     if (accumulates_on_nvme(p))
         ZERO_TRY(await_staged(engine, p, error));
-    const zr_sum_target to = {reduced_shard(engine, piece), p->accumulator_dtype, engine->micro_batch > 0};
+    const zr_sum_target to = {reduced_shard(engine, piece, place.slot), p->accumulator_dtype, place.adds, p->shard};
     return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, piece, p->grad_first, p->shard, p->gradient_dtype, &to, &engine->reducing[piece], error);
 }
 
-// The sum over the ranks, and over the micro-batches so far, is complete: it goes where it is kept.
+// The sum over the ranks, and over earlier micro-batches, is complete: it goes where it is kept.
 static zero_status reduced(zero_engine *engine, int piece, zero_error *error)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    const void *sum = reduced_shard(engine, piece);
-    engine->offload.to_host += p->state_tier == ZERO_TIER_device ? 0 : p->shard * (int64_t)zero_dtype_bytes(p->accumulator_dtype);
+    int slot = sum_place(engine).slot;
+    const void *sum = reduced_shard(engine, piece, slot);
+    engine->offload.to_host += p->state_tier == ZERO_TIER_device ? 0 : sum_bytes(p);
     if (!accumulates_on_nvme(p))
         return ZERO_OK;
     if (engine->micro_batch == engine->plan->settings.accumulation - 1)
         zr_norm_add_squares(engine, piece, zr_own_shard(engine, piece), p->accumulator_dtype, sum, &engine->norm, false);
     zr_store *store = zr_vector_store(engine, piece, ZR_VECTOR_GRADIENT);
-    return store->ops->commit(store, zr_vector_range(engine, piece, ZR_VECTOR_GRADIENT, 0, p->shard), (void *)sum, &engine->offload.gradients[piece], error);
+    return store->ops->commit(store, zr_accumulator_range(engine, piece, slot), (void *)sum, &engine->offload.gradients[piece * zr_accumulators(&engine->plan->settings)], error);
 }
 
 zero_status zr_grads_written(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count && engine->offload.io; p++)
-        ZERO_TRY(zr_offload_await(engine, &engine->offload.gradients[p], error));
+        ZERO_TRY(await_transfers(engine, p, error));
     return ZERO_OK;
 }
 
@@ -186,7 +210,7 @@ zr_span zr_own_shard(const zero_engine *engine, int piece)
 
 const void *zr_own_shard_gradient(const zero_engine *engine, int piece)
 {
-    return reduced_shard(engine, piece);
+    return reduced_shard(engine, piece, 0);
 }
 
 void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_visit visit, void *user)

@@ -116,7 +116,7 @@ zero_status zr_grads_written(zero_engine *engine, zero_error *error); // waits u
 zero_status zr_grads_start(zero_engine *engine, int piece, zero_error *error); // seals: starts the reduce-scatter
 zero_status zr_grads_seal_and_reduce(zero_engine *engine, int visit, zero_error *error);
 zr_span zr_own_shard(const zero_engine *engine, int piece);
-const void *zr_own_shard_gradient(const zero_engine *engine, int piece); // accumulated over the micro-batches so far; in memory
+const void *zr_own_shard_gradient(const zero_engine *engine, int piece); // of the step, once its last micro-batch is in; in memory
 // Where units add up a piece's gradient, fp32; of a streamed piece during its visit, and while it is sealed.
 float *zr_grads_collecting(const zero_engine *engine, int piece);
 bool zr_piece_trains(const zr_piece *piece);

@@ -45,6 +45,14 @@ void zr_moves_expect_visits(zero_engine *engine, const zr_moved *planned)
     }
 }
 
+void zr_moves_expect_micro_batch(zero_engine *engine)
+{
+    const zr_moves *moves = &engine->plan->moves;
+    zr_moves_expect_visits(engine, &moves->micro_batch);
+    for (int i = zr_sum_place_of(&engine->plan->settings, engine->micro_batch).adds; i > 0; i--)
+        expect(engine, &moves->earlier_sum);
+}
+
 void zr_moves_expect_update(zero_engine *engine, int pass, bool first)
 {
     const zr_moves *moves = &engine->plan->moves;

@@ -19,7 +19,7 @@ typedef struct zr_offload { // zeroed: everything is in memory
     bool overwrite;           // of zr_io_faults
     zr_arena staged_parameters, staged_gradients, tiles;
     zr_transfer *parameters;  // (visit_count, ZERO_MAX_PIECES)
-    zr_transfer *gradients;   // (piece_count)
+    zr_transfer *gradients;   // (piece_count, zr_accumulators)
     zr_transfer tile[ZR_MOST_TILES][ZR_VECTOR_COUNT];
     zr_store parked;              // plan->parked_bytes
     zr_transfer *parking;         // (piece_count)
@@ -45,6 +45,8 @@ zero_status zr_offload_move(zero_engine *engine, zr_store *store, zr_range range
 void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first);
 zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector);
 zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first, int64_t count); // bytes of that store
+// The own shard's sum in one of its accumulators; the last of a step is in accumulator 0, which zr_vector_range is of.
+zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot);
 
 // fetches.c: parameters from NVMe ahead of the visit that gathers them.
 zero_status zr_fetches_begin(zero_engine *engine, int last_visit, zero_error *error); // up to that visit, as far as not begun
@@ -79,6 +81,7 @@ int64_t zr_tiles_portion(const zero_engine *engine, int piece, int64_t first); /
 // moves.c: bytes moved between tiers, planned = counted.
 void zr_moves_begin(zero_engine *engine); // of a step, or an evaluation between two; what is beside them counts with the step that it ends in
 void zr_moves_expect_update(zero_engine *engine, int pass, bool first); // first: of all updates
+void zr_moves_expect_micro_batch(zero_engine *engine); // the one that begins; before it is
 void zr_moves_expect_visits(zero_engine *engine, const zr_moved *planned); // and what is gathered because the weights have changed; before it is
 zero_status zr_moves_check(zero_engine *engine, zero_error *error); // nothing is under way, or something beside is and it is left for later
 

@@ -106,8 +106,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     engine->offload.checkpoint_segment = engine->offload.returned = -1;
     engine->next_sealed = engine->next_reduced = 0;
     zr_run_begin_pass(engine, engine->plan->visit_count);
-    const zr_moves *moves = &engine->plan->moves;
-    zr_moves_expect_visits(engine, engine->micro_batch ? &moves->later_micro_batch : &moves->first_micro_batch);
+    zr_moves_expect_micro_batch(engine);
     zr_comm_hash_reset(engine->comm);
 }
 

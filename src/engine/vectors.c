@@ -12,7 +12,7 @@ static int64_t vector_bytes(const zr_plan *plan, zero_tier tier, zr_vector vecto
         return 0;
     if (vector == ZR_VECTOR_GRADIENT && tier != ZERO_TIER_nvme)
         return plan->accumulator_bytes[tier];
-    return plan->state_elems[tier] * zr_vector_size(plan, vector);
+    return (vector == ZR_VECTOR_GRADIENT ? zr_accumulators(&plan->settings) : 1) * plan->state_elems[tier] * zr_vector_size(plan, vector);
 }
 
 static zero_memory_category category_of(zr_vector vector)
@@ -36,7 +36,7 @@ static zero_status reserve_buffers(zero_engine *engine, zero_error *error)
     const zr_plan *plan = engine->plan;
     zr_offload *offload = &engine->offload;
     offload->parameters = zr_alloc((size_t)plan->visit_count * ZERO_MAX_PIECES * sizeof *offload->parameters, error);
-    offload->gradients = zr_alloc((size_t)plan->piece_count * sizeof *offload->gradients, error);
+    offload->gradients = zr_alloc((size_t)(plan->piece_count * zr_accumulators(&plan->settings)) * sizeof *offload->gradients, error);
     if (!offload->parameters || !offload->gradients)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_parameters, (size_t)plan->staged_parameter_bytes, &offload->staged_parameters, error));
@@ -122,6 +122,17 @@ static zero_status reserve_checkpoints(zero_engine *engine, int64_t *cuts, zero_
     return zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints, plan->checkpoint_bytes, &place, &engine->offload.checkpoints, error);
 }
 
+// Accumulators behind the first are read and written by shards.
+static int list_accumulator_cuts(const zero_engine *engine, int count, int64_t *cuts)
+{
+    const zr_plan *plan = engine->plan;
+    for (int slot = 1; slot < zr_accumulators(&plan->settings); slot++)
+        for (int p = 0; p < plan->piece_count; p++)
+            if (plan->pieces[p].state_first >= 0 && plan->pieces[p].state_tier == ZERO_TIER_nvme)
+                cuts[count++] = zr_accumulator_range(engine, p, slot).first;
+    return count;
+}
+
 // Bytes of a vector at which portions of it begin: slices.
 static int list_cuts(const zero_engine *engine, zr_vector vector, int64_t *cuts)
 {
@@ -134,7 +145,7 @@ static int list_cuts(const zero_engine *engine, zr_vector vector, int64_t *cuts)
         if (here)
             cuts[count++] = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count).first;
     }
-    return count;
+    return vector == ZR_VECTOR_GRADIENT ? list_accumulator_cuts(engine, count, cuts) : count;
 }
 
 static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *error)
@@ -169,7 +180,7 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
         ZERO_TRY(open_scratch(engine, options, error));
         ZERO_TRY(open_io(engine, options, error));
     }
-    int64_t *cuts = zr_alloc((size_t)(plan->slice_count + plan->piece_count + plan->segment_count) * sizeof *cuts, error);
+    int64_t *cuts = zr_alloc((size_t)(plan->slice_count + zr_accumulators(&plan->settings) * plan->piece_count + plan->segment_count) * sizeof *cuts, error);
     engine->offload.parking = zr_alloc((size_t)plan->piece_count * sizeof *engine->offload.parking, error);
     zero_status status = cuts && engine->offload.parking ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
@@ -218,6 +229,14 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
     if (vector == ZR_VECTOR_GRADIENT && p->state_tier != ZERO_TIER_nvme)
         return (zr_range){p->accumulator_first + first * size, count * size};
     return (zr_range){(p->state_first + first) * size, count * size};
+}
+
+// In memory a shard's accumulators lie one after another, on NVMe those of all shards do.
+zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    int64_t elems = p->state_tier == ZERO_TIER_nvme ? engine->plan->state_elems[ZERO_TIER_nvme] : p->shard;
+    return zr_vector_range(engine, piece, ZR_VECTOR_GRADIENT, slot * elems, p->shard);
 }
 
 void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first)

@@ -111,15 +111,13 @@ static void place_segments(zr_plan *plan)
 static void count_offloaded(zr_plan *plan)
 {
     zero_tier tier = plan->settings.checkpoint_tier;
-    zr_moved *const passes[] = {&plan->moves.first_micro_batch, &plan->moves.later_micro_batch};
+    zr_moved *moved = &plan->moves.micro_batch;
     for (int s = 1; s < plan->segment_count && tier != ZERO_TIER_device; s++)
         plan->checkpoint_bytes += zr_checkpoint_bytes(plan, s);
-    for (int i = 0; i < ZR_COUNT(passes); i++) {
-        passes[i]->to_host += plan->checkpoint_bytes;
-        passes[i]->to_device += plan->checkpoint_bytes;
-        passes[i]->nvme_read += tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
-        passes[i]->nvme_written += tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
-    }
+    moved->to_host += plan->checkpoint_bytes;
+    moved->to_device += plan->checkpoint_bytes;
+    moved->nvme_read += tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
+    moved->nvme_written += tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
 }
 
 void zr_plan_activations(zr_plan *plan)

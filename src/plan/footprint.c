@@ -36,7 +36,7 @@ static void count_states(zr_plan *plan)
         plan->bytes[t][ZERO_MEM_gradients] = plan->accumulator_bytes[t];
         plan->bytes[t][ZERO_MEM_optimizer] = plan->settings.inference ? 0 : vectors * plan->state_elems[t] * WORD;
     }
-    plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] = plan->state_elems[ZERO_TIER_nvme] * zr_vector_size(plan, ZR_VECTOR_GRADIENT);
+    plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] = zr_accumulators(&plan->settings) * plan->state_elems[ZERO_TIER_nvme] * zr_vector_size(plan, ZR_VECTOR_GRADIENT);
     plan->bytes[ZERO_TIER_host][ZERO_MEM_gradients] += plan->staged_gradient_bytes;
     plan->bytes[plan->settings.tiering.optimizer][ZERO_MEM_gradients] += plan->parked_bytes;
     plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer] += plan->tile.count * plan->tile.bytes;

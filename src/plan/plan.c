@@ -36,7 +36,7 @@ static uint64_t plan_hash(const zr_plan *plan)
     int64_t tiering[] = {t->parameters, t->optimizer, (int64_t)(t->on_device * 1e9), t->on_host, t->sub_group, t->read_ahead, t->write_behind, t->visits_ahead, t->elems_ahead, t->block, t->persistent, t->persistent_most, t->live};
     for (int i = 0; i < ZR_COUNT(tiering); i++)
         hash = mix(hash, tiering[i]);
-    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->decay_all, s->reduce_bucket, s->prefetch_bucket, s->kept_by, s->checkpoints, s->checkpoint_tier, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
+    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->exact_world, s->decay_all, s->reduce_bucket, s->prefetch_bucket, s->kept_by, s->checkpoints, s->checkpoint_tier, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
     for (int i = 0; i < ZR_COUNT(settings); i++)
         hash = mix(hash, settings[i]);
     for (int p = 0; p < plan->piece_count; p++) {
@@ -62,10 +62,24 @@ static zero_status check_tiers(const zero_model *model, const zr_settings *setti
     return ZERO_OK;
 }
 
+// The one tree over micro-batches and ranks, none of whose sums is rounded to 16 bits.
+static zero_status check_tree(const zero_model *model, const zr_settings *settings, const zr_machine *machine, zero_error *error)
+{
+    if (!settings->exact_world || settings->inference)
+        return ZERO_OK;
+    if (settings->precision.gradients != ZERO_F32 || settings->precision.accumulator != ZERO_F32)
+        return zr_fail(error, ZERO_ERR_CONFIG, "planning %s with exact_world: gradients of 16 bits on the wire or in their sum; they have to be fp32", model->name);
+    if (ZR_IS_POWER_OF_TWO(machine->ranks) && ZR_IS_POWER_OF_TWO(settings->accumulation))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG, "planning %s with exact_world: %d ranks, %lld micro-batches each; one tree over all of them needs powers of two", model->name,
+                   machine->ranks, (long long)settings->accumulation);
+}
+
 zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine, zr_plan **out, zero_error *error)
 {
     ZERO_TRY(zr_model_check(model, error));
     ZERO_TRY(check_tiers(model, settings, error));
+    ZERO_TRY(check_tree(model, settings, machine, error));
     if (shape->batch < 1 || shape->seq < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld must be at least 1 x 1", model->name, (long long)shape->batch, (long long)shape->seq);
     if (shape->batch > ZR_MOST_POSITIONS / shape->seq)

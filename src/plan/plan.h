@@ -17,6 +17,7 @@
 #define ZR_PLAN_PLAN_H
 
 #include <zero/engine.h>
+#include "plan/counter.h"
 #include "plan/machine.h"
 #include "plan/settings.h"
 #include "plan/tiles.h"
@@ -53,7 +54,7 @@ typedef struct zr_piece {
     int64_t open_first;      // in the open arena, bytes; -1: contributions collect in the gradient window itself
     int64_t grad_first;      // in the gradient window, bytes; -1: no gradient
     int64_t whole_first;     // in the window of whole accumulated gradients (plan->whole_bytes), bytes
-    int64_t accumulator_first; // in the accumulator vector of its tier (shards), bytes; nvme: in the host buffers where it collects; -1: none
+    int64_t accumulator_first; // in the accumulator vector of its tier (zr_accumulators shards), bytes; nvme: in the host buffers where it collects; -1: none
     int64_t state_first;     // in each optimizer state vector of its tier, and its gradient on NVMe, elements; -1: none
     int slice_first, slice_count; // the own shard's, in plan->slices
     int first_read;          // visit of a micro-batch that reads it first (unmapped stage 3)
@@ -61,7 +62,7 @@ typedef struct zr_piece {
     int first_backward;      // unit whose backward contributes first (the largest index), -1: none
     int last_backward;       // ... last
     int sealed_at;           // visit at whose end all contributions are in, -1: none are
-    int fetched_with;        // gradient on NVMe, later micro-batches: visit at whose begin the sum so far is fetched; -1: none is
+    int fetched_with;        // gradient on NVMe, later micro-batches: visit at whose begin the sums so far are fetched; -1: none is
     int reduced_after;       // visit at whose end the reduction is waited for
     int64_t parked_first;    // streamed, with contributions of several units: where they lie between them, bytes; -1: nowhere
 } zr_piece;

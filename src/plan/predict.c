@@ -21,7 +21,9 @@ static zr_moved sum_of(const zr_moved *a, double times, const zr_moved *b)
 static zr_moved moved_by_micro_batches(const zr_plan *plan)
 {
     const zr_moves *moves = &plan->moves;
-    zr_moved all = sum_of(&moves->first_micro_batch, (double)plan->settings.accumulation - 1, &moves->later_micro_batch);
+    double later = (double)plan->settings.accumulation - 1;
+    zr_moved all = sum_of(&moves->micro_batch, later, &moves->micro_batch);
+    all = sum_of(&all, later, &moves->earlier_sum);
     return sum_of(&all, 1, &moves->kept);
 }
 

@@ -49,11 +49,16 @@ static bool accumulates_on_nvme(const zr_piece *piece)
     return piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme;
 }
 
-// Where the sum collects before it is written to NVMe.
+static int64_t accumulator_bytes(const zr_plan *plan, const zr_piece *piece)
+{
+    return zr_accumulators(&plan->settings) * piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+}
+
+// Where the sum collects before it is written to NVMe, and what it is added to before.
 static void take_staged(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
-    piece->accumulator_first = zr_region_take(&b->staged, number, piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype));
+    piece->accumulator_first = zr_region_take(&b->staged, number, accumulator_bytes(b->plan, piece));
 }
 
 static void take_slot(backward *b, int number)
@@ -111,7 +116,7 @@ static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int 
     return visit->stream == number ? v : visit->stream < 0 && !piece->streamed ? visit->run_end : -1;
 }
 
-// The sum so far of a piece travels while the visit before the one that seals it computes.
+// The sums so far of a piece travel while the visit before the one that seals it computes.
 static void fetch_sums(backward *b, int v)
 {
     const zr_plan *plan = b->plan;
@@ -216,7 +221,7 @@ static void place_accumulators(zr_plan *plan)
         if (own_vector && !accumulates_on_nvme(piece)) {
             zero_tier tier = piece->kind == ZERO_TRAINABLE ? piece->state_tier : ZERO_TIER_device;
             piece->accumulator_first = plan->accumulator_bytes[tier];
-            plan->accumulator_bytes[tier] += piece->shard * size;
+            plan->accumulator_bytes[tier] += accumulator_bytes(plan, piece);
         }
         if (plan->settings.stage == 0 && retyped) {
             piece->whole_first = plan->whole_bytes;

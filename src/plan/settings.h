@@ -46,6 +46,7 @@ typedef struct zr_settings {
     int64_t accumulation;      // micro-batches a rank and step (K)
     int state_vectors;         // of the optimizer: Adam 2, Lion 1, SGD 0 or 1, ...
     bool per_tensor_norms;     // LAMB
+    bool exact_world;          // micro-batches are summed along one tree whatever rank computes them: plan/counter.h
     bool delayed;              // an update is made beside the step after it (ZeRO-Offload section 5.2): parameters are not written while units read them
     bool decay_all;            // weight decay on every tensor, else on those of two or more dimensions
     int64_t reduce_bucket;     // elements sealed but not yet reduced, at most

@@ -154,29 +154,25 @@ static void add_gradient_moves(zr_plan *plan, const zr_piece *piece)
     int64_t bytes = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
     if (piece->first_backward < 0 || piece->state_tier == ZERO_TIER_device)
         return;
-    moves->first_micro_batch.to_host += bytes;
-    moves->later_micro_batch.to_host += bytes;
+    moves->micro_batch.to_host += bytes;
     if (piece->state_tier != ZERO_TIER_nvme)
         return;
-    moves->first_micro_batch.nvme_written += bytes;
-    moves->later_micro_batch.nvme_written += bytes;
-    moves->later_micro_batch.nvme_read += bytes;
+    moves->micro_batch.nvme_written += bytes;
+    moves->earlier_sum.nvme_read += bytes;
 }
 
 // Contributions of a streamed piece that wait for another unit's: down and up again.
 static void add_parked_moves(zr_plan *plan)
 {
-    zr_moved *const passes[] = {&plan->moves.first_micro_batch, &plan->moves.later_micro_batch};
+    zr_moved *moved = &plan->moves.micro_batch;
     zero_tier tier = plan->settings.tiering.optimizer;
     for (int v = 0; v < plan->visit_count && tier != ZERO_TIER_device; v++) {
         const zr_visit *visit = &plan->visits[v];
         int64_t bytes = visit->stream >= 0 ? plan->pieces[visit->stream].padded * WORD : 0;
-        for (int i = 0; i < ZR_COUNT(passes); i++) {
-            passes[i]->to_host += visit->parks ? bytes : 0;
-            passes[i]->to_device += visit->returns ? bytes : 0;
-            passes[i]->nvme_written += visit->parks && tier == ZERO_TIER_nvme ? bytes : 0;
-            passes[i]->nvme_read += visit->returns && tier == ZERO_TIER_nvme ? bytes : 0;
-        }
+        moved->to_host += visit->parks ? bytes : 0;
+        moved->to_device += visit->returns ? bytes : 0;
+        moved->nvme_written += visit->parks && tier == ZERO_TIER_nvme ? bytes : 0;
+        moved->nvme_read += visit->returns && tier == ZERO_TIER_nvme ? bytes : 0;
     }
 }
 
@@ -190,8 +186,8 @@ static void add_parameter_moves(zr_plan *plan)
             int64_t bytes = zr_piece_shard_bytes(piece), nvme = piece->parameter_tier == ZERO_TIER_nvme ? bytes : 0;
             if (!visit->gathers[i] || piece->parameter_tier == ZERO_TIER_device)
                 continue;
-            zr_moved *to[] = {&moves->first_micro_batch, &moves->later_micro_batch, v < plan->forward_visits ? &moves->forward : NULL};
-            zr_moved *kept[] = {&moves->kept, NULL, NULL};
+            zr_moved *to[] = {&moves->micro_batch, v < plan->forward_visits ? &moves->forward : NULL};
+            zr_moved *kept[] = {&moves->kept, NULL};
             for (int t = 0; t < ZR_COUNT(to); t++) {
                 zr_moved *moved = piece->kept_first >= 0 ? kept[t] : to[t];
                 if (moved) {

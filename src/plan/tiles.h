@@ -40,7 +40,8 @@ typedef struct zr_pass_plan { uint32_t reads, writes; } zr_pass_plan; // bit v: 
 typedef struct zr_moved { int64_t to_host, to_device, nvme_read, nvme_written; } zr_moved; // bytes of one rank
 
 typedef struct zr_moves { // what a step moves between tiers: planned = counted, asserted by the engine
-    zr_moved first_micro_batch, later_micro_batch; // gradients, and parameters that are not kept
+    zr_moved micro_batch;   // gradients, and parameters that are not kept
+    zr_moved earlier_sum;   // beside: one that a micro-batch's gradients are added to (zr_sum_place.adds); K - 1 a step
     zr_moved forward;       // of an evaluation, likewise
     zr_moved kept;          // once after the weights have changed: parameters that stay on the device
     zr_moved update[2];     // of every update, by its passes,

@@ -122,7 +122,7 @@ static zero_status check_shard(const sum_case *c, const zr_sum_target *to, const
     zero_comm *comm = c->window->comm;
     for (int64_t i = 0; i < shard_elems[c->slot]; i += 1 + i / 64) {
         float sum = expected_sum(c->from, comm->size, c->slot, c->round, comm->rank * shard_elems[c->slot] + i);
-        if (load_as(c->to, to->data, i) != rounded_to(c->to, to->add ? old_value(c, i) + sum : sum))
+        if (load_as(c->to, to->data, i) != rounded_to(c->to, to->adds ? old_value(c, i) + sum : sum))
             return wrong(comm, what, i, error);
     }
     return ZERO_OK;
@@ -137,7 +137,7 @@ static zero_status try_reduce_scatter_to(const sum_case *c, uint64_t *digest, ze
     ZERO_TRY(check_shard(c, &to, "reduce_scatter", error));
     for (int64_t i = 0; i < n; i++)
         store_as(c->to, sum, i, old_value(c, i));
-    to.add = true;
+    to.adds = 1;
     ZERO_TRY(reduce_scatter(c, &to, error));
     ZERO_TRY(check_shard(c, &to, "reduce_scatter that adds", error));
     fold(digest, sum, n * (int64_t)zero_dtype_bytes(c->to));

@@ -52,7 +52,7 @@ static void check_values(const sum_case *c, const float *values)
         sources[r] = operands + shard * (size_t)r;
     for (int64_t i = 0; i < c->ranks * c->count; i++)
         store_as(c->from, operands, i, values[i]);
-    const zr_sum_target to = {.data = c->alias >= 0 ? operands + shard * (size_t)c->alias : own, .dtype = c->to, .add = c->add};
+    const zr_sum_target to = {.data = c->alias >= 0 ? operands + shard * (size_t)c->alias : own, .dtype = c->to, .adds = c->add};
     for (int64_t i = 0; i < c->count; i++) {
         store_as(c->to, own, i, (float)(i % 1021));
         for (int r = 0; r < c->ranks; r++)

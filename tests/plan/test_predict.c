@@ -54,7 +54,7 @@ static void the_disk_is_waited_for_where_it_is_slower(void **state)
     zr_prediction p = predict(&on_nvme, 1, &speed, &plan);
     const zr_moves *m = &plan->moves;
     double update = (double)(m->update[0].nvme_read + m->update[0].nvme_written), n = (double)plan->state_elems[ZERO_TIER_nvme];
-    double forward = (double)(m->first_micro_batch.nvme_read + m->kept.nvme_read) / 2e8 + (double)m->first_micro_batch.nvme_written / 1e8;
+    double forward = (double)(m->micro_batch.nvme_read + m->kept.nvme_read) / 2e8 + (double)m->micro_batch.nvme_written / 1e8;
     double busy = n * 28 / 20e9 + update / 10e9;
     near(p.update, busy + n * 2 / 10e9);
     near(p.disk, update / 1e8 - busy + fmax(forward - p.compute - p.exchange, 0));

@@ -148,19 +148,19 @@ static void what_is_needed_soon_stays(void **state)
     fixture_build(&f, 5, 1000, 96);
     zr_tiering tiering = on_nvme;
     zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
-    int64_t none = plan->gather_bytes, read = plan->moves.first_micro_batch.nvme_read, block = plan->pieces[1].padded;
+    int64_t none = plan->gather_bytes, read = plan->moves.micro_batch.nvme_read, block = plan->pieces[1].padded;
     assert_int_equal(reusing(plan), 0);
     zr_plan_destroy(plan);
     tiering.reuse = 1000000000;
     plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
     assert_int_equal(reusing(plan), 6); // the backward of every block, and of the head
-    assert_true(plan->gather_bytes > none && plan->moves.first_micro_batch.nvme_read < read);
-    int64_t all = plan->moves.first_micro_batch.nvme_read;
+    assert_true(plan->gather_bytes > none && plan->moves.micro_batch.nvme_read < read);
+    int64_t all = plan->moves.micro_batch.nvme_read;
     zr_plan_destroy(plan);
     tiering.reuse = 1000 * 96 + 96 + 2048 * 4 + 2 * block; // the head, and a block's forward and backward
     plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
     int few = reusing(plan);
-    assert_true(few > 0 && few < 6 && plan->moves.first_micro_batch.nvme_read > all);
+    assert_true(few > 0 && few < 6 && plan->moves.micro_batch.nvme_read > all);
     zr_plan_destroy(plan);
     tiering.live = 1; // one unit is always whole, and no other beside it
     plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
@@ -199,9 +199,9 @@ static void what_moves_is_what_the_papers_say(void **state)
         zr_plan *plan = fixture_plan_on_tiers(&f, stage, 2, 1, &tiering);
         int64_t n = elems_of(plan, ZERO_TIER_host);
         assert_true(n > 0 && elems_of(plan, ZERO_TIER_device) == 0);
-        assert_int_equal(plan->moves.first_micro_batch.to_host, 2 * n);
+        assert_int_equal(plan->moves.micro_batch.to_host, 2 * n);
         assert_int_equal(plan->moves.update[0].to_device, 2 * n);
-        assert_int_equal(plan->moves.update[0].to_host + plan->moves.first_micro_batch.to_device + plan->moves.update[0].nvme_read, 0);
+        assert_int_equal(plan->moves.update[0].to_host + plan->moves.micro_batch.to_device + plan->moves.update[0].nvme_read, 0);
         assert_int_equal(plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer], 12 * n);
         zr_plan_destroy(plan);
     }
@@ -210,12 +210,12 @@ static void what_moves_is_what_the_papers_say(void **state)
     assert_int_equal(plan->moves.update[0].nvme_read, 14 * n);         // gradient, master, moments
     assert_int_equal(plan->moves.update_first_unread, 8 * n);       // moments that are zeros still
     assert_int_equal(plan->moves.update[0].nvme_written, 14 * n);      // master, moments, parameters
-    assert_int_equal(plan->moves.first_micro_batch.nvme_written, 2 * n); // gradients
+    assert_int_equal(plan->moves.micro_batch.nvme_written, 2 * n); // gradients
     assert_int_equal(plan->bytes[ZERO_TIER_nvme][ZERO_MEM_optimizer] + plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] + plan->bytes[ZERO_TIER_nvme][ZERO_MEM_parameters], 16 * n);
     zr_plan_destroy(plan);
     plan = fixture_plan_on_tiers(&f, 3, 2, 3, &on_nvme); // sums of several micro-batches are fp32, and come back for the next
-    assert_int_equal(plan->moves.first_micro_batch.nvme_written, 4 * n);
-    assert_int_equal(plan->moves.later_micro_batch.nvme_read - plan->moves.first_micro_batch.nvme_read, 4 * n);
+    assert_int_equal(plan->moves.micro_batch.nvme_written, 4 * n);
+    assert_int_equal(plan->moves.earlier_sum.nvme_read, 4 * n);
     zr_plan_destroy(plan);
 }
 

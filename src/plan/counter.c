@@ -1,0 +1,16 @@
+#include "plan/counter.h"
+
+// Before the last micro-batch one sum for each bit of K - 1 waits; the last goes in the place of the largest.
+int zr_accumulators(const zr_settings *settings)
+{
+    return settings->exact_world && settings->accumulation > 1 ? __builtin_ctzll((uint64_t)settings->accumulation) : 1;
+}
+
+// Sums that wait are the bits of k, the largest first; those of its trailing ones meet this one.
+zr_sum_place zr_sum_place_of(const zr_settings *settings, int64_t micro_batch)
+{
+    if (!settings->exact_world)
+        return (zr_sum_place){.adds = micro_batch > 0};
+    int adds = __builtin_ctzll(~(uint64_t)micro_batch);
+    return (zr_sum_place){.slot = __builtin_popcountll((uint64_t)micro_batch) - adds, .adds = adds};
+}
