@@ -78,6 +78,14 @@ static void describe_rate(const zr_train *train, const zr_config *config)
     say(train, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
 }
 
+// What has to be the same in another run, for its bits to be.
+static void describe_exact_world(const zr_train *train, const zr_config *config)
+{
+    if (config->exact_world)
+        say(train, "exact    these bits on 1, 2, 4, ... %lld ranks that make %lld micro-batches of %lld samples a step, with %d thread%s each", (long long)(config->train_batch / config->micro_batch),
+            (long long)(config->train_batch / config->micro_batch), (long long)config->micro_batch, train->threads.count, train->threads.count == 1 ? "" : "s");
+}
+
 void zr_train_describe_run(const zr_train *train)
 {
     const zr_config *config = zr_engine_config(train->engine);
@@ -90,6 +98,7 @@ void zr_train_describe_run(const zr_train *train)
                train->threads.wanted, train->threads.cores, train->threads.cores == 1 ? "" : "s");
     say(train, "compute  backend %s, %s", queue->backend->name, queue->backend->path());
     say(train, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage, (long long)tokens);
+    describe_exact_world(train, config);
     describe_rate(train, config);
     describe_memory(train);
     say(train, "length   %lld steps, %.2f passes over the text; seed %lld", (long long)train->steps,
