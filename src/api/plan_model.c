@@ -243,6 +243,9 @@ static void append_title(const planner *p, zr_buffer *out)
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
         zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n", place(offload->parameters), place(offload->optimizer),
                          exists(p, 0) ? "" : exists(p, 1) ? ": stages 1 to 3" : ": stage 3 alone");
+    if (p->settings.exact_world)
+        zr_buffer_printf(out, "exact_world: gradients in fp32 until they are summed; %lld micro-batches a rank and step in %d accumulator%s of a shard\n", (long long)p->settings.accumulation,
+                         zr_accumulators(&p->settings), zr_accumulators(&p->settings) == 1 ? "" : "s");
     zr_buffer_printf(out, "\n");
 }
 

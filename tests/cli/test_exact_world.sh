@@ -55,6 +55,17 @@ if command -v mpirun >/dev/null && "$ZERO" doctor | grep -q "^MPI *module found"
     same one-bf16 mpi
 fi
 
+# What the plan counts: an accumulator for each bit of K - 1.
+"$ZERO" plan --new $TINY --config config.json --dtype bf16 --ranks 1 >plan.txt || fail "zero plan"
+grep -q "8 micro-batches a rank and step in 3 accumulators of a shard" plan.txt || fail "zero plan says nothing of exact_world: $(cat plan.txt)"
+
+# Tiles that would follow from the number of ranks do not.
+echo '{"train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "'"$WORK"'"},
+       "offload_optimizer": {"device": "nvme", "nvme_path": "'"$WORK"'"}}, "libzero": {"exact_world": true}}' >narrow.json
+expect 78 "$ZERO" train --new gpt2:layers=2,heads=4,width=256,context=64,vocab=20000 --data "$TEXT" --tokenizer bytes --threads 1 --quiet --config narrow.json --ranks 2 --steps 1 \
+    --val none --device-memory 30MB --out narrow
+grep -q 'say libzero.tiling, the same for all: {"embedding": 16' err.txt || fail "tiles under exact_world: $(cat err.txt)"
+
 # What has no such tree is refused, with its numbers.
 again() { refused 78 "$1" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --steps 1 --out out "${@:2}"; }
 sed -i 's/"train_batch_size": 16/"train_batch_size": 24/' config.json
