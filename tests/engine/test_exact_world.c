@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MICRO_BATCHES = 8, MOST = 64, SAVED = 2 };
+enum { MICRO_BATCHES = 8, MOST = 64, ELEMS = 1500, SAVED = 2 };
 
 #define EXACT "\"libzero\": {\"exact_world\": true}"
 static const char *const policies[] = {EXACT, "\"bf16\": {\"enabled\": true}, " EXACT, "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 10}, " EXACT};
@@ -64,30 +64,28 @@ static const char *tiers(int optimizer, int parameters)
     return text;
 }
 
-// Values whose sum depends on its order, for each of MOST micro-batches.
-static void draw(int64_t count, float (*values)[MOST])
+// Gradients of MOST micro-batches, whose sum depends on its order.
+static void draw(float (*values)[ELEMS])
 {
-    for (int64_t i = 0; i < count; i++) {
-        zr_random_normal(5, (uint64_t)i, MOST, 1.0f, values[i]);
-        for (int g = 0; g < MOST; g++)
-            values[i][g] *= (float)(1 << (i + g) % 23);
+    for (int g = 0; g < MOST; g++) {
+        zr_random_normal(5, (uint64_t)g, ELEMS, 1.0f, values[g]);
+        for (int i = 0; i < ELEMS; i++)
+            values[g][i] *= (float)(1 << (i + g) % 23);
     }
 }
 
-// The bits of the sum over all micro-batches g = k * ranks + r, by the tree over ranks and the counter over k.
-static float summed(const float values[MOST], int ranks, zr_sum_place (*place)(const zr_settings *, int64_t))
+// The sum over all micro-batches g = k * ranks + r, by the tree over ranks and the counter over k, in accumulators[0].
+static void sum_up(float (*values)[ELEMS], int ranks, zr_sum_place (*place)(const zr_settings *, int64_t), float (*accumulators)[ELEMS])
 {
     const zr_settings settings = {.accumulation = MOST / ranks, .exact_world = true};
-    float accumulators[8];
     for (int k = 0; k < MOST / ranks; k++) {
         const void *sources[MOST];
         zr_sum_place to = place(&settings, k);
         assert_true(to.slot + ZR_MAX(to.adds, 1) <= zr_accumulators(&settings));
         for (int r = 0; r < ranks; r++)
-            sources[r] = &values[k * ranks + r];
-        zr_tree_sum(&(zr_sum_target){&accumulators[to.slot], ZERO_F32, to.adds, 1}, ZERO_F32, sources, ranks, 1, 1);
+            sources[r] = values[k * ranks + r];
+        zr_tree_sum(&(zr_sum_target){accumulators[to.slot], ZERO_F32, to.adds, ELEMS}, ZERO_F32, sources, ranks, ELEMS, 1);
     }
-    return accumulators[0];
 }
 
 static zr_sum_place one_after_another(const zr_settings *settings, int64_t k)
@@ -97,17 +95,18 @@ static zr_sum_place one_after_another(const zr_settings *settings, int64_t k)
 
 static void ranks_and_micro_batches_are_one_tree(void **state)
 {
-    enum { COUNT = 500 };
-    static float values[COUNT][MOST];
-    int chains_differ = 0;
-    draw(COUNT, values);
-    for (int i = 0; i < COUNT; i++) {
-        float whole = summed(values[i], MOST, zr_sum_place_of);
-        for (int ranks = 1; ranks < MOST; ranks *= 2)
-            assert_memory_equal(&whole, &(float){summed(values[i], ranks, zr_sum_place_of)}, sizeof whole);
-        chains_differ += whole != summed(values[i], 8, one_after_another);
+    static float values[MOST][ELEMS], whole[8][ELEMS], parts[8][ELEMS];
+    int differ = 0;
+    draw(values);
+    sum_up(values, MOST, zr_sum_place_of, whole);
+    for (int ranks = 1; ranks < MOST; ranks *= 2) {
+        sum_up(values, ranks, zr_sum_place_of, parts);
+        assert_memory_equal(whole[0], parts[0], sizeof whole[0]);
     }
-    assert_true(chains_differ > COUNT / 10); // else these values could not tell the tree from a chain
+    sum_up(values, 8, one_after_another, parts);
+    for (int i = 0; i < ELEMS; i++)
+        differ += whole[0][i] != parts[0][i];
+    assert_true(differ > ELEMS / 10); // else these values could not tell the tree from a chain
 }
 
 static void accumulators_are_as_many_as_sums_that_wait(void **state)
