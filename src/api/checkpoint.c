@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define EXACT "exact_micro_batch"
+
 static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vector, const char *name, zero_dtype dtype, zero_error *error)
 {
     ZERO_TRY(zr_model_view_create(engine, vector, &v->views[v->count], error));
@@ -31,13 +33,19 @@ void zr_state_vectors_free(zr_state_vectors *v)
         zr_model_view_free(&v->views[i]);
 }
 
+// The micro-batch that a run's bits depend on where nothing else of its ranks counts; 0: they all do.
+static int64_t exact_micro_batch(const zr_config *config)
+{
+    return config->exact_world ? config->micro_batch : 0;
+}
+
 static json_t *describe_state(const zero_engine *engine)
 {
     const zr_progress now = zr_engine_progress(engine);
     const zr_config *config = zr_engine_config(engine);
-    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:s, s:s}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
+    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
                      now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow", (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis,
-                     "gradient_scale", now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch, "optimizer",
+                     "gradient_scale", now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch, EXACT, (json_int_t)exact_micro_batch(config), "optimizer",
                      zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name);
 }
 
@@ -45,10 +53,10 @@ static zero_status read_state(const zero_engine *engine, const char *directory, 
 {
     const zr_config *config = zr_engine_config(engine);
     const char *optimizer, *wanted = zr_optimizer_traits_of(config->optimizer.kind)->name;
-    json_int_t step, updates, iteration, last_overflow, batch;
+    json_int_t step, updates, iteration, last_overflow, batch, exact = 0;
     json_error_t why;
-    if (json_unpack_ex(state, &why, 0, "{s:I, s:I, s:{s:F, s:I, s:I, s:i}, s:F, s:I, s:s}", "step", &step, "updates", &updates, "loss_scale", "scale", &out->scale.scale, "iteration",
-                       &iteration, "last_overflow", &last_overflow, "hysteresis", &out->scale.hysteresis, "gradient_scale", &out->gradient_scale, "train_batch_size", &batch, "optimizer",
+    if (json_unpack_ex(state, &why, 0, "{s:I, s:I, s:{s:F, s:I, s:I, s:i}, s:F, s:I, s?I, s:s}", "step", &step, "updates", &updates, "loss_scale", "scale", &out->scale.scale, "iteration",
+                       &iteration, "last_overflow", &last_overflow, "hysteresis", &out->scale.hysteresis, "gradient_scale", &out->gradient_scale, "train_batch_size", &batch, EXACT, &exact, "optimizer",
                        &optimizer))
         return zr_fail(error, ZERO_ERR_DATA, "\"%s/" ZR_MANIFEST "\": state: %s", directory, why.text);
     if (strcmp(optimizer, wanted))
@@ -56,6 +64,9 @@ static zero_status read_state(const zero_engine *engine, const char *directory, 
     if (batch != config->train_batch)
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with a train_batch_size of %lld, this training has %lld: it would read other samples from here on", directory,
                        (long long)batch, (long long)config->train_batch);
+    if (config->exact_world && exact && exact != config->micro_batch)
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with libzero.exact_world and a train_micro_batch_size_per_gpu of %lld, this training has %lld: from here on its bits would be others",
+                       directory, (long long)exact, (long long)config->micro_batch);
     out->step = step;
     out->updates = updates;
     out->scale.iteration = iteration;

@@ -81,9 +81,13 @@ static void describe_rate(const zr_train *train, const zr_config *config)
 // What has to be the same in another run, for its bits to be.
 static void describe_exact_world(const zr_train *train, const zr_config *config)
 {
-    if (config->exact_world)
-        say(train, "exact    these bits on 1, 2, 4, ... %lld ranks that make %lld micro-batches of %lld samples a step, with %d thread%s each", (long long)(config->train_batch / config->micro_batch),
-            (long long)(config->train_batch / config->micro_batch), (long long)config->micro_batch, train->threads.count, train->threads.count == 1 ? "" : "s");
+    if (!config->exact_world)
+        return;
+    if (!train->options->threads)
+        zr_log(&train->logger, ZERO_LOG_WARNING, "libzero.exact_world: %d thread%s of a rank follow from its cores, and would be others on other ranks; --threads says how many", train->threads.count,
+               train->threads.count == 1 ? "" : "s");
+    say(train, "exact    these bits on 1, 2, 4, ... %lld ranks that make %lld micro-batches of %lld samples a step, with %d thread%s each", (long long)(config->train_batch / config->micro_batch),
+        (long long)(config->train_batch / config->micro_batch), (long long)config->micro_batch, train->threads.count, train->threads.count == 1 ? "" : "s");
 }
 
 void zr_train_describe_run(const zr_train *train)

@@ -216,6 +216,12 @@ static void a_checkpoint_goes_on_in_any_world(void **state)
             assert_memory_equal(reference.parameters, other.parameters, (size_t)reference.elems * sizeof(float));
         }
     }
+    harness_failure failure;
+    harness_case halves = {.stage = 1, .ranks = 1, .accumulation = MICRO_BATCHES / 2, .batch = 2, .precision = EXACT, .load = path};
+    harness_try(&halves, &other, &failure);
+    assert_non_null(strstr(failure.error.message, "train_micro_batch_size_per_gpu of 1, this training has 2"));
+    halves.precision = NULL; // to other bits it goes on
+    harness_run(&halves, &other);
     assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
 }
 
