@@ -124,8 +124,8 @@ ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *director
 
 // A training's whole state as a directory: weights, optimizer states, step, loss scale. It is there whole or not at all, whatever happens
 // while it is written. Each rank writes, and reads, its own ranges, with a checksum for each MiB; it loads on any number of ranks, at any
-// stage, on any tier and in any precision, for the same model, optimizer and global batch. Saved and loaded at the same number of ranks
-// a training goes on to the same bits. Collective, between steps only. ZERO_ERR_IO; ZERO_ERR_DATA naming file and tensor.
+// stage, on any tier and in any precision, for the same model, optimizer and global batch. Saved and loaded at the same number of ranks,
+// and with libzero.exact_world at any power of two of them, a training goes on to the same bits. Collective, between steps only. ZERO_ERR_IO; ZERO_ERR_DATA naming file and tensor.
 ZERO_API zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
 ZERO_API zero_status zero_load_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
 // The same while the next step is computed: between the two calls a thread of each rank writes states from where they lie, and an update
