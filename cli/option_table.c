@@ -6,6 +6,8 @@
 #define EVAL (1u << CLI_EVAL)
 #define GENERATE (1u << CLI_GENERATE)
 #define VERIFY (1u << CLI_VERIFY)
+#define INSPECT (1u << CLI_INSPECT)
+#define CONVERT (1u << CLI_CONVERT)
 #define PLAN (1u << CLI_PLAN)
 #define BENCH (1u << CLI_BENCH)
 #define DOCTOR (1u << CLI_DOCTOR)
@@ -17,8 +19,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_NEW] = {.name = "--new", .argument = "SPEC", .kind = CLI_TEXT, .commands = TRAIN | PLAN | BENCH,
         .help = "new random weights: gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a preset with fields, "
                 "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P]"},
-    [OPT_MODEL] = {.name = "--model", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | PLAN | BENCH,
-        .help = "a model directory in Hugging Face's layout; bench: the same as --new"},
+    [OPT_MODEL] = {.name = "--model", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | BENCH,
+        .help = "a model directory in Hugging Face's layout; convert: whose config.json and tokenizer are taken; bench: the same as --new"},
     [OPT_PARAMS] = {.name = "--params", .argument = "X", .kind = CLI_COUNT, .commands = PLAN | BENCH, .least = 1, .most = 1e15,
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas; bench optimizer: those of a rank"},
     [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL | VERIFY,
@@ -41,9 +43,9 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard = "60", .help = "a rank without progress for longer ends the run"},
     [OPT_BACKEND] = {.name = "--backend", .argument = "NAME", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE, .choices = "cpu|ref",
         .standard = "cpu", .help = "cpu, or ref: the same arithmetic in plain C, slow"},
-    [OPT_DTYPE] = {.name = "--dtype", .argument = "TYPE", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE | PLAN | BENCH,
+    [OPT_DTYPE] = {.name = "--dtype", .argument = "TYPE", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | BENCH,
         .choices = "fp32|bf16|fp16|auto", .standard_text = "the configuration's, or fp32",
-        .help = "precision: bf16 and fp16 keep fp32 master weights; auto: bf16 where the processor multiplies it, else fp32"},
+        .help = "precision: bf16 and fp16 keep fp32 master weights; auto: bf16 where the processor multiplies it, else fp32; convert: of the weights written"},
     [OPT_STAGE] = {.name = "--stage", .argument = "0..3", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH, .least = 0, .most = 3,
         .standard_text = "the configuration's", .help = "what is divided among ranks: 1 optimizer, 2 and gradients, 3 and parameters"},
     [OPT_MICRO_BATCH] = {.name = "--micro-batch", .argument = "B", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH, .least = 1, .most = 1048576,
@@ -68,8 +70,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "where the time of steps 3 to 5 goes, on every rank: a trace for ui.perfetto.dev or chrome://tracing"},
     [OPT_DRY_RUN] = {.name = "--dry-run", .kind = CLI_FLAG, .commands = TRAIN, .help = "configuration, plan and one step; nothing is kept"},
     [OPT_STRICT] = {.name = "--strict", .kind = CLI_FLAG, .commands = TRAIN, .help = "a flag that contradicts the file is an error"},
-    [OPT_QUIET] = {.name = "--quiet", .kind = CLI_FLAG, .commands = TRAIN, .help = "print nothing but errors"},
-    [OPT_OVERWRITE] = {.name = "--overwrite", .kind = CLI_FLAG, .commands = TRAIN, .help = "replace the run that --out already holds"},
+    [OPT_QUIET] = {.name = "--quiet", .kind = CLI_FLAG, .commands = TRAIN | CONVERT, .help = "print nothing but errors"},
+    [OPT_OVERWRITE] = {.name = "--overwrite", .kind = CLI_FLAG, .commands = TRAIN | CONVERT, .help = "replace the run that --out already holds; convert: the model at --to"},
     [OPT_SAVE_EVERY] = {.name = "--save-every", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 0, .most = 1e12,
         .standard = "0", .help = "steps between checkpoints in OUT/checkpoints; 0: by time alone"},
     [OPT_SAVE_SECONDS] = {.name = "--save-seconds", .argument = "S", .kind = CLI_REAL, .commands = TRAIN, .least = 0, .most = 1e9,
@@ -98,6 +100,15 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard = "0", .help = "only the K likeliest tokens; 0: all"},
     [OPT_TOP_P] = {.name = "--top-p", .argument = "P", .kind = CLI_REAL, .commands = GENERATE, .least = 1e-6, .most = 1,
         .standard = "1", .help = "only the likeliest tokens that together have probability P"},
+    [OPT_FROM] = {.name = "--from", .argument = "PATH", .kind = CLI_TEXT, .commands = CONVERT,
+        .help = "a checkpoint, a run (its newest whole checkpoint), a Hugging Face directory, or a DeepSpeed checkpoint of ZeRO stage 1, 2 or 3"},
+    [OPT_TO] = {.name = "--to", .argument = "DIR", .kind = CLI_TEXT, .commands = CONVERT, .help = "what is made; it is there whole or not at all"},
+    [OPT_FORMAT] = {.name = "--format", .argument = "KIND", .kind = CLI_CHOICE, .commands = CONVERT, .choices = "hf|libzero", .standard = "hf",
+        .help = "hf: a model directory; libzero: DIR/checkpoints/step-N, weights and the optimizer's states, from which train --resume goes on"},
+    [OPT_SHARD_SIZE] = {.name = "--shard-size", .argument = "BYTES", .kind = CLI_BYTES, .commands = CONVERT, .least = 1, .most = INT64_SAFE,
+        .standard_text = "5GB", .help = "of tensors in a file; what is larger becomes several, and an index"},
+    [OPT_SUMS] = {.name = "--sums", .kind = CLI_FLAG, .commands = INSPECT, .help = "least, most, mean, root mean square and checksum of every tensor"},
+    [OPT_VERIFY] = {.name = "--verify", .kind = CLI_FLAG, .commands = INSPECT, .help = "compare every byte with its checksum; damage is named, and ends with 65"},
     [OPT_MEMORY] = {.name = "--memory", .argument = "BYTES", .kind = CLI_BYTES, .commands = PLAN, .least = 1, .most = INT64_SAFE,
         .help = "what a rank may hold (24GB, 512MiB); without --ranks: what do I need?"},
     [OPT_DEVICE_MEMORY] = {.name = "--device-memory", .argument = "BYTES", .kind = CLI_BYTES, .commands = TRAIN | EVAL | GENERATE | PLAN,
@@ -106,7 +117,7 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_HOST_MEMORY] = {.name = "--host-memory", .argument = "BYTES", .kind = CLI_BYTES, .commands = TRAIN | EVAL | GENERATE | PLAN,
         .least = 1, .most = INT64_SAFE, .standard_text = "the configuration's, or what the machine has",
         .help = "what the ranks of a machine may hold on its host, in equal parts"},
-    [OPT_JSON] = {.name = "--json", .kind = CLI_FLAG, .commands = PLAN | BENCH, .help = "the same as JSON; bench: memory and io"},
+    [OPT_JSON] = {.name = "--json", .kind = CLI_FLAG, .commands = INSPECT | PLAN | BENCH, .help = "the same as JSON; bench: memory and io"},
     [OPT_SECONDS] = {.name = "--seconds", .argument = "X", .kind = CLI_REAL, .commands = BENCH, .least = 0.001, .most = 60,
         .standard = "0.2", .help = "time for each figure, about; bench io: of a round at least"},
     [OPT_PATH] = {.name = "--path", .argument = "DIR", .kind = CLI_TEXT, .commands = BENCH | DOCTOR,
@@ -149,6 +160,14 @@ const cli_command cli_commands[CLI_COMMANDS] = {
         .detail = "DIR is the --out of a training. As many ranks and threads as made it compute its steps again, from its own config.json; losses, "
                   "weights and optimizer states must come out the same. Its models are compared with their receipt.json. Nothing in DIR changes. "
                   "Ends with 1 where the run is not confirmed."},
+    [CLI_INSPECT] = {.name = "inspect", .usage = "PATH... [--sums] [--verify] [--json]", .takes_paths = true, .run = cli_inspect,
+        .purpose = "what a checkpoint, a run or a model holds, and whether it is whole",
+        .detail = "PATH is a checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, or a DeepSpeed checkpoint of ZeRO stage 1, "
+                  "2 or 3, whose pickles are parsed and never executed."},
+    [CLI_CONVERT] = {.name = "convert", .usage = "--from PATH --to DIR [--format hf|libzero] [OPTION...]", .run = cli_convert,
+        .purpose = "a checkpoint, ours or DeepSpeed's, as a model directory; DeepSpeed's as one of ours",
+        .detail = "Checksums of what is read are compared, memory is a few MiB whatever the size. --dtype and --shard-size are of --format hf. "
+                  "A Hugging Face directory needs no conversion into a checkpoint: zero train --model starts from it."},
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},

@@ -11,7 +11,7 @@
 #include <zero/zero.h>
 
 typedef enum cli_command_id {
-    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_DIFF, CLI_VERIFY, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
+    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_INSPECT, CLI_CONVERT, CLI_DIFF, CLI_VERIFY, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
 } cli_command_id;
 
 typedef enum cli_option_id {
@@ -21,6 +21,7 @@ typedef enum cli_option_id {
     OPT_EVAL_EVERY, OPT_SAMPLE_EVERY, OPT_PROFILE, OPT_DRY_RUN, OPT_STRICT, OPT_QUIET, OPT_OVERWRITE, OPT_SAVE_EVERY, OPT_SAVE_SECONDS, OPT_KEEP, OPT_RESUME, OPT_GRACE, OPT_RESTARTS, OPT_MIN_RANKS,
     OPT_FROM_STEP, OPT_TO_STEP,
     OPT_PROMPT, OPT_TOKENS, OPT_TEMPERATURE, OPT_TOP_K, OPT_TOP_P,
+    OPT_FROM, OPT_TO, OPT_FORMAT, OPT_SHARD_SIZE, OPT_SUMS, OPT_VERIFY,
     OPT_MEMORY, OPT_DEVICE_MEMORY, OPT_HOST_MEMORY, OPT_JSON, OPT_SECONDS, OPT_PATH, OPT_BLOCK, OPT_DEPTH, OPT_BYTES, OPT_HELP, CLI_OPTIONS
 } cli_option_id;
 
@@ -70,6 +71,8 @@ int cli_eval(const cli_arguments *arguments);
 int cli_generate(const cli_arguments *arguments);
 int cli_diff(const cli_arguments *arguments);
 int cli_verify(const cli_arguments *arguments);
+int cli_inspect(const cli_arguments *arguments);
+int cli_convert(const cli_arguments *arguments);
 int cli_plan(const cli_arguments *arguments);
 int cli_bench(const cli_arguments *arguments);
 int cli_doctor(const cli_arguments *arguments);

@@ -4,6 +4,7 @@
 
 #include <zero/comm.h>
 #include <zero/engine.h>
+#include <zero/files.h>
 #include <zero/gpt2.h>
 #include <zero/model.h>
 #include <zero/status.h>

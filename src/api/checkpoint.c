@@ -5,6 +5,7 @@
 #include "model/unit.h"
 
 #include <string.h>
+#include <time.h>
 
 #define EXACT "exact_micro_batch"
 
@@ -39,14 +40,25 @@ static int64_t exact_micro_batch(const zr_config *config)
     return config->exact_world ? config->micro_batch : 0;
 }
 
-static json_t *describe_state(const zero_engine *engine)
+// Which program wrote it, when. Nobody computes with it: the rest of a checkpoint is a function of the training alone.
+static json_t *describe_origin(zero_engine *engine)
+{
+    char now[32] = "";
+    time_t seconds = time(NULL);
+    struct tm parts;
+    if (gmtime_r(&seconds, &parts))
+        strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return json_pack("{s:s, s:s, s:i, s:s}", "program", zero_version(), "instructions", zr_engine_queue(engine)->backend->path(), "ranks", zr_engine_comm(engine)->size, "written", now);
+}
+
+static json_t *describe_state(zero_engine *engine)
 {
     const zr_progress now = zr_engine_progress(engine);
     const zr_config *config = zr_engine_config(engine);
-    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
+    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
                      now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow", (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis,
                      "gradient_scale", now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch, EXACT, (json_int_t)exact_micro_batch(config), "optimizer",
-                     zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name);
+                     zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine));
 }
 
 static zero_status read_state(const zero_engine *engine, const char *directory, json_t *state, zr_progress *out, zero_error *error)
@@ -61,7 +73,7 @@ static zero_status read_state(const zero_engine *engine, const char *directory, 
         return zr_fail(error, ZERO_ERR_DATA, "\"%s/" ZR_MANIFEST "\": state: %s", directory, why.text);
     if (strcmp(optimizer, wanted))
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is one of %s, this training uses %s", directory, optimizer, wanted);
-    if (batch != config->train_batch)
+    if (batch && batch != config->train_batch) // 0: whoever wrote it did not know
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with a train_batch_size of %lld, this training has %lld: it would read other samples from here on", directory,
                        (long long)batch, (long long)config->train_batch);
     if (config->exact_world && exact && exact != config->micro_batch)

@@ -137,12 +137,24 @@ static zero_status prune(const zr_train *train, const char *folder, zero_error *
     return ZERO_OK;
 }
 
+// config.json of the model, for whoever makes one of the checkpoint.
+static json_t *describe_model(const zr_train *train)
+{
+    zr_buffer text = {0};
+    zr_gpt2_config_write(&train->shape, &text);
+    json_t *config = text.failed ? NULL : json_loadb(text.data, text.length, 0, NULL);
+    zr_buffer_free(&text);
+    return config ? config : json_null();
+}
+
 static json_t *describe(const zr_train *train)
 {
     char hash[20];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)zr_train_data_hash(train));
     json_t *facts = json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", hash, "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics), "micro_batch",
                               (json_int_t)zr_engine_config(train->engine)->micro_batch, "ranks", (json_int_t)train->comm->size);
+    if (facts && train->first_step)
+        json_object_set_new(facts, "resumed_from", json_integer(train->first_step));
     if (facts && isfinite(train->best))
         json_object_set_new(facts, "best", json_real(train->best));
     return facts;
@@ -182,7 +194,7 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
         status = ZERO_ERR_MEMORY;
     status = zr_agree(train->comm, status, error);
     if (status == ZERO_OK)
-        status = zr_checkpoint_begin(train->engine, path, json_pack("{s:o}", "train", describe(train)), &train->saving, error);
+        status = zr_checkpoint_begin(train->engine, path, json_pack("{s:o, s:o}", "train", describe(train), "model_config", describe_model(train)), &train->saving, error);
     zr_free(path);
     zr_free(folder);
     return settle(train, status, error);
@@ -218,6 +230,8 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
 {
     const json_t *facts = json_object_get(state, "train"), *best = json_object_get(facts, "best");
     int64_t seq = integer_in(facts, "seq"), seed = integer_in(state, "seed");
+    if (!facts) // of another program: it has no order of the data, ours begins at its step
+        return ZERO_OK;
     if (seq != train->seq || seed != train->seed)
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run has %lld and %lld: it would read other text from here on", path,
                        (long long)seq, (long long)seed, (long long)train->seq, (long long)train->seed);

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -109,6 +110,31 @@ zero_status zr_directory_remove(const char *path, zero_error *error)
     if (!reason && rmdir(path) && errno != ENOENT)
         reason = errno;
     return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot remove the directory \"%s\"", path) : ZERO_OK;
+}
+
+char *zr_directory_hidden(const char *path, zero_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    int parent = slash ? (int)(slash - path) + 1 : 0;
+    return zr_sprintf(error, "%.*s.%s.tmp", parent, path, path + parent);
+}
+
+zero_status zr_directory_publish(const char *hidden, const char *path, zero_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    bool replaces = zr_path_exists(path);
+    char *parent = slash ? zr_sprintf(error, "%.*s", (int)ZR_MAX(slash - path, 1), path) : zr_strdup(".", error);
+    if (!parent)
+        return ZERO_ERR_MEMORY;
+    zero_status status = ZERO_OK;
+    if (renameat2(AT_FDCWD, hidden, AT_FDCWD, path, replaces ? RENAME_EXCHANGE : 0))
+        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", hidden, path);
+    if (status == ZERO_OK)
+        status = zr_directory_sync(parent, error);
+    if (status == ZERO_OK && replaces)
+        status = zr_directory_remove(hidden, error);
+    zr_free(parent);
+    return status;
 }
 
 zero_status zr_directory_lock(const char *path, int *fd, zero_error *error)

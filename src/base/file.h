@@ -28,6 +28,10 @@ zero_status zr_directory_create(const char *path, zero_error *error); // with it
 zero_status zr_directory_sync(const char *path, zero_error *error);
 zero_status zr_directory_remove(const char *path, zero_error *error); // with what is in it; an absent one is fine
 bool zr_path_exists(const char *path);
+// A directory that is there whole or not at all: filled under the hidden name beside it (zr_free), every file in it brought to the disk,
+// then published. One that is there already changes places with it, so that there is always one.
+char *zr_directory_hidden(const char *path, zero_error *error);
+zero_status zr_directory_publish(const char *hidden, const char *path, zero_error *error);
 
 // Takes an advisory lock (open file description) on path/.lock, created if absent; *fd keeps it until closed.
 // ZERO_ERR_USAGE where another run holds it.

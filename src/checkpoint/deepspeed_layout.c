@@ -60,15 +60,17 @@ static zero_status read_part(const zr_deepspeed *ds, int rank, value tensor, con
     return zr_torch_place(&ds->optim[rank], &tensor->tensor, what, &out->begin, error);
 }
 
-// A state of the optimizer is as large as the weights that it is of.
+// A state of the optimizer is as large as the weights that it is of, but that the last rank's weights were saved without their padding.
 static zero_status read_state_part(const zr_deepspeed *ds, int rank, int group, const char *state, zr_ds_part *out, zero_error *error)
 {
     value flat = zr_pickle_at(zr_ds_flat(ds, rank), (size_t)group);
     ZERO_TRY(read_part(ds, rank, zr_pickle_get(zr_ds_group_state(ds, rank, group), state), state, out, error));
-    if (out->elements == flat->tensor.elements)
+    int64_t padding = out->elements - flat->tensor.elements;
+    out->elements = flat->tensor.elements;
+    if (padding == 0 || (ds->stage != 3 && padding > 0 && padding < 2 * (int64_t)ds->ranks))
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %s of group %d has %lld elements, the weights %lld", path_of(ds, rank), state, group, (long long)out->elements,
-                   (long long)flat->tensor.elements);
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %s of group %d has %lld elements, the weights %lld", path_of(ds, rank), state, group, (long long)(out->elements + padding),
+                   (long long)out->elements);
 }
 
 static zero_status add_vector(zr_deepspeed *ds, const char *name, bool weights, zero_error *error)
@@ -271,7 +273,7 @@ static value find_frozen(value root, const char *name)
     return zr_pickle_get(zr_pickle_get(root, "frozen_param_fragments"), name);
 }
 
-static value find_buffer(value root, const char *name)
+static value find_module(value root, const char *name)
 {
     return zr_pickle_get(zr_pickle_get(root, "module"), name);
 }
@@ -286,23 +288,50 @@ static zero_status lay_frozen(laying *l, value shapes)
     return ZERO_OK;
 }
 
-// Every rank has them whole; rank 0's count.
+static zero_status lay_module_tensor(laying *l, value root, const char *name, value tensor)
+{
+    shape of = {.name = name, .dims = tensor->tensor.dims, .elements = tensor->tensor.elements};
+    int models = l->ds->models;
+    memcpy(of.of, tensor->tensor.shape, sizeof of.of);
+    l->ds->models = 1; // every rank has it whole; rank 0's counts
+    zero_status status = lay_fragments(l, &of, find_module);
+    l->ds->models = models;
+    return status;
+}
+
 static zero_status lay_buffers(laying *l, value root)
 {
     value names = zr_pickle_get(root, "buffer_names");
-    int models = l->ds->models;
     for (size_t i = 0; zr_pickle_at(names, i); i++) {
-        shape of = {.name = zr_pickle_text(zr_pickle_at(names, i)), .elements = 1};
-        value tensor = of.name ? find_buffer(root, of.name) : NULL;
-        if (!zr_pickle_is(tensor, ZR_PICKLE_TENSOR)) // not saved with the model
-            continue;
-        of.dims = tensor->tensor.dims;
-        of.elements = tensor->tensor.elements;
-        memcpy(of.of, tensor->tensor.shape, sizeof of.of);
-        l->ds->models = 1;
-        zero_status status = lay_fragments(l, &of, find_buffer);
-        l->ds->models = models;
-        ZERO_TRY(status);
+        const char *name = zr_pickle_text(zr_pickle_at(names, i));
+        value tensor = name ? find_module(root, name) : NULL;
+        if (zr_pickle_is(tensor, ZR_PICKLE_TENSOR)) // else it was not saved with the model
+            ZERO_TRY(lay_module_tensor(l, root, name, tensor));
+    }
+    return ZERO_OK;
+}
+
+static bool lists(value names, const char *name)
+{
+    for (size_t i = 0; zr_pickle_at(names, i); i++) {
+        const char *one = zr_pickle_text(zr_pickle_at(names, i));
+        if (one && !strcmp(one, name))
+            return true;
+    }
+    return false;
+}
+
+// At stage 1 DeepSpeed keeps no list of what is frozen: whatever else the model has, but second names of what is there.
+static zero_status lay_unlisted(laying *l, value root)
+{
+    value module = zr_pickle_get(root, "module"), groups = zr_pickle_get(root, "param_shapes"), shared = zr_pickle_get(root, "shared_params"), buffers = zr_pickle_get(root, "buffer_names");
+    for (size_t i = 0; zr_pickle_is(module, ZR_PICKLE_DICT) && i + 1 < module->items.count; i += 2) {
+        const char *name = zr_pickle_text(module->items.at[i]);
+        bool known = !name || !*name || !zr_pickle_is(module->items.at[i + 1], ZR_PICKLE_TENSOR) || zr_pickle_get(shared, name) || lists(buffers, name);
+        for (size_t g = 0; !known && zr_pickle_at(groups, g); g++)
+            known = zr_pickle_get(zr_pickle_at(groups, g), name) != NULL;
+        if (!known)
+            ZERO_TRY(lay_module_tensor(l, root, name, module->items.at[i + 1]));
     }
     return ZERO_OK;
 }
@@ -334,6 +363,7 @@ static zero_status check_names(const zr_deepspeed *ds, const zr_source_vector *v
 static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_error *error)
 {
     value root = ds->model[0].pickle.root, groups = zr_pickle_get(root, "param_shapes"), frozen = zr_pickle_get(root, "frozen_param_shapes");
+    bool unlisted = ds->whole && !zr_pickle_is(frozen, ZR_PICKLE_DICT);
     size_t count = 0;
     if (!zr_pickle_at(groups, 0))
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no param_shapes: it is not of a run with ZeRO, or of a DeepSpeed before 0.3.8", path_of(ds, ds->ranks));
@@ -341,7 +371,7 @@ static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_erro
         count += count_of(groups->items.at[g]);
     if (v == 0) {
         value names = zr_pickle_get(root, "buffer_names");
-        count += count_of(frozen) + (zr_pickle_at(names, 0) ? names->items.count : 0);
+        count += count_of(frozen) + (zr_pickle_at(names, 0) ? names->items.count : 0) + (unlisted ? count_of(zr_pickle_get(root, "module")) : 0);
     }
     if (count > INT32_MAX / 2)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has too many tensors", path_of(ds, ds->ranks));
@@ -352,7 +382,7 @@ static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_erro
     ZERO_TRY(zr_source_add(out, l.of->name, (int)count, &l.vector, error));
     if (v == 0) {
         ZERO_TRY(lay_buffers(&l, root));
-        ZERO_TRY(lay_frozen(&l, frozen));
+        ZERO_TRY(unlisted ? lay_unlisted(&l, root) : lay_frozen(&l, frozen));
     }
     ZERO_TRY(lay_trained(&l, groups));
     return check_names(ds, l.vector, error);

@@ -41,7 +41,13 @@ typedef struct zr_st_layout {
     int64_t total;      // file bytes
 } zr_st_layout;
 
-typedef struct zr_st_entry { const char *name; zero_dtype dtype; int dims; const int64_t *shape; } zr_st_entry;
+typedef struct zr_st_entry {
+    const char *name;
+    zero_dtype dtype;
+    int dims;
+    const int64_t *shape;
+    const char *stored; // instead of dtype, for those that only safetensors has a name of; NULL: dtype
+} zr_st_entry;
 // Orders by dtype rank, then name, as the reference writer does; `prefix` is put before every name ("transformer." or "").
 zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const char *prefix, zr_st_layout *out, zero_error *error);
 void zr_st_layout_free(zr_st_layout *layout);

@@ -83,7 +83,7 @@ zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const cha
     if (!order)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < count; i++)
-        order[i] = (placed){.entry = &entries[i], .dtype = zr_st_dtype_of(entries[i].dtype), .index = i};
+        order[i] = (placed){.entry = &entries[i], .dtype = entries[i].stored ? zr_st_dtype_find(entries[i].stored) : zr_st_dtype_of(entries[i].dtype), .index = i};
     qsort(order, (size_t)count, sizeof *order, by_dtype_then_name);
     out->begin = zr_alloc((size_t)count * sizeof *out->begin, error);
     zero_status status = out->begin ? write_json(order, count, prefix, out, error) : ZERO_ERR_MEMORY;

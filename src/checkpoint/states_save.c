@@ -50,18 +50,10 @@ static zero_status lay_out(saving *s, int v, zero_error *error)
     return status;
 }
 
-// Beside the directory, so that a rename is enough; hidden, so that nobody takes it for one.
-static char *temporary_of(const char *directory, zero_error *error)
-{
-    const char *slash = strrchr(directory, '/');
-    int parent = slash ? (int)(slash - directory) + 1 : 0;
-    return zr_sprintf(error, "%.*s.%s.tmp", parent, directory, directory + parent);
-}
-
 static zero_status prepare(saving *s, const char *directory, zero_error *error)
 {
     s->directory = zr_strdup(directory, error);
-    s->temporary = temporary_of(directory, error);
+    s->temporary = zr_directory_hidden(directory, error);
     s->lasts = zr_alloc((size_t)s->count * sizeof *s->lasts, error);
     s->layouts = zr_alloc((size_t)s->count * sizeof *s->layouts, error);
     s->fds = zr_alloc((size_t)s->count * sizeof *s->fds, error);
@@ -296,25 +288,6 @@ static zero_status write_manifest(const saving *s, const zr_manifest *manifest, 
     return status;
 }
 
-// One that is there already changes places with the new one, so that there is always one.
-static zero_status give_name(const saving *s, zero_error *error)
-{
-    const char *slash = strrchr(s->directory, '/');
-    bool replaces = zr_path_exists(s->directory);
-    char *parent = slash ? zr_sprintf(error, "%.*s", (int)ZR_MAX(slash - s->directory, 1), s->directory) : zr_strdup(".", error);
-    if (!parent)
-        return ZERO_ERR_MEMORY;
-    zero_status status = ZERO_OK;
-    if (renameat2(AT_FDCWD, s->temporary, AT_FDCWD, s->directory, replaces ? RENAME_EXCHANGE : 0))
-        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", s->temporary, s->directory);
-    if (status == ZERO_OK)
-        status = zr_directory_sync(parent, error);
-    if (status == ZERO_OK && replaces)
-        status = zr_directory_remove(s->temporary, error);
-    zr_free(parent);
-    return status;
-}
-
 static zero_status finish(const saving *s, zr_buffer *all, zero_error *error)
 {
     zr_manifest manifest = {0};
@@ -324,7 +297,7 @@ static zero_status finish(const saving *s, zr_buffer *all, zero_error *error)
     if (status == ZERO_OK)
         status = zr_directory_sync(s->temporary, error);
     if (status == ZERO_OK)
-        status = give_name(s, error);
+        status = zr_directory_publish(s->temporary, s->directory, error);
     zr_manifest_free(&manifest);
     return status;
 }

@@ -113,17 +113,21 @@ def write(case, out):
         shutil.rmtree(at, ignore_errors=True)
     dist.barrier()
     master = states_of(engine, ("master",))["master"]
-    try:
-        states = states_of(engine, ("sum",) if case.get("optimizer") == "adagrad" else ("exp_avg", "exp_avg_sq"))
-    except ValueError:  # with several groups at stages 1 and 2 DeepSpeed does not find its own
+    if case.get("groups") and case["stage"] < 3:  # with several groups DeepSpeed does not find its own
         states = {}
+    else:
+        states = states_of(engine, ("sum",) if case.get("optimizer") == "adagrad" else ("exp_avg", "exp_avg_sq"))
     engine.save_checkpoint(at)
     dist.barrier()
     if dist.get_rank() == 0:
         for junk in ("zero_to_fp32.py",):
             if os.path.exists(os.path.join(at, junk)):
                 os.remove(os.path.join(at, junk))
+        # as its command writes them: all in fp32
         weights = master if case.get("stageless") else without_ties(get_fp32_state_dict_from_zero_checkpoint(at))
+        weights = {n: w.float() if w.is_floating_point() else w for n, w in weights.items()}
+        if case["stage"] == 1 and case.get("frozen"):  # zero_to_fp32 loses these
+            weights.update({n: p.detach().float() for n, p in engine.module.named_parameters() if not p.requires_grad})
         assert all(torch.equal(weights[n], m) for n, m in master.items())
         save_file(weights, os.path.join(out, name + ".weights.safetensors"), metadata={"format": "pt"})
         for state, tensors in states.items():

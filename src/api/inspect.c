@@ -1,0 +1,190 @@
+// zero_inspect: which of the things that can be looked at a path is; of a run, what it holds, and then its newest checkpoint.
+#define _GNU_SOURCE
+#include "api/inspect_report.h"
+
+#include "api/run_directory.h"
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MOST_METRICS ((size_t)1 << 30)
+
+typedef struct inspecting {
+    const zero_inspect_options *options;
+    void (*write)(void *user, const char *text);
+    void *user;
+    zero_error *error;
+} inspecting;
+
+static bool has(const char *directory, const char *name)
+{
+    char *path = zr_sprintf(NULL, "%s/%s", directory, name);
+    bool there = path && zr_path_exists(path);
+    zr_free(path);
+    return there;
+}
+
+static bool is_run(const char *path)
+{
+    return has(path, "metrics.jsonl") || (has(path, ZR_CHECKPOINTS) && !has(path, ZR_MANIFEST));
+}
+
+static zero_status put(const inspecting *in, const json_t *report, void (*as_text)(const json_t *report, zr_buffer *out))
+{
+    zr_buffer text = {0};
+    if (in->options->json) {
+        char *line = json_dumps(report, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        zr_buffer_printf(&text, "%s\n", line ? line : "");
+        text.failed = text.failed || !line;
+        free(line);
+    } else {
+        as_text(report, &text);
+    }
+    zero_status status = text.failed ? zr_fail(in->error, ZERO_ERR_MEMORY, "no memory for what is in \"%s\"", in->options->path) : ZERO_OK;
+    if (status == ZERO_OK)
+        in->write(in->user, text.data);
+    zr_buffer_free(&text);
+    return status;
+}
+
+// "gpt2: 4 layers, width 128", of config.json; nothing where it says other things.
+static void describe_model(const zr_source *source, json_t *report)
+{
+    char *directory = NULL;
+    json_t *config = json_incref(json_object_get(source->state, "model_config"));
+    if (!json_is_object(config) && zr_find_model_files(source->path, &directory, NULL) == ZERO_OK && directory) {
+        char *path = zr_sprintf(NULL, "%s/config.json", directory);
+        json_decref(config);
+        config = NULL;
+        if (path)
+            zr_json_load(path, MOST_METRICS, &config, NULL);
+        zr_free(path);
+    }
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_t *layers = json_object_get(config, "n_layer"), *width = json_object_get(config, "n_embd");
+    layers = layers ? layers : json_object_get(config, "num_hidden_layers");
+    width = width ? width : json_object_get(config, "hidden_size");
+    if (type)
+        json_object_set_new(report, "model", json_sprintf("%s of %lld layers, width %lld", type, (long long)json_integer_value(layers), (long long)json_integer_value(width)));
+    zr_free(directory);
+    json_decref(config);
+}
+
+static zero_status verdict(const inspecting *in, const char *path, const json_t *report)
+{
+    const json_t *damaged = json_object_get(json_object_get(report, "verify"), "damaged");
+    size_t count = json_array_size(damaged);
+    if (!count)
+        return ZERO_OK;
+    return zr_fail(in->error, ZERO_ERR_DATA, "\"%s\" is damaged in %zu place%s: %s", path, count, count == 1 ? "" : "s", json_string_value(json_array_get(damaged, 0)));
+}
+
+static zero_status look_at(const inspecting *in, const char *path, json_t **out)
+{
+    zr_source source;
+    ZERO_TRY(zr_source_open(path, &source, in->error));
+    zero_status status = zr_inspect_report(&source, in->options, out, in->error);
+    if (status == ZERO_OK)
+        describe_model(&source, *out);
+    zr_source_close(&source);
+    return status;
+}
+
+// The last line of metrics.jsonl that has a loss.
+static void add_last_step(const char *path, json_t *run)
+{
+    char *file = zr_sprintf(NULL, "%s/metrics.jsonl", path), *text = NULL;
+    size_t length = 0;
+    bool found = file && zr_path_exists(file) && zr_file_read(file, MOST_METRICS, &text, &length, NULL) == ZERO_OK;
+    while (found && length) {
+        while (length && text[length - 1] == '\n')
+            text[--length] = 0;
+        const char *before = memrchr(text, '\n', length), *line = before ? before + 1 : text;
+        json_t *object = json_loads(line, 0, NULL);
+        if (json_is_number(json_object_get(object, "loss"))) {
+            json_object_set_new(run, "last_step", object);
+            break;
+        }
+        json_decref(object);
+        length = (size_t)(line - text);
+    }
+    zr_free(text);
+    zr_free(file);
+}
+
+static zero_status list_run(const inspecting *in, const char *path, json_t **out)
+{
+    static const char *const parts[] = {"config.json", "metrics.jsonl", ZR_CHECKPOINTS, "model", "best"};
+    int64_t steps[ZR_MOST_CHECKPOINTS];
+    json_t *holds = json_array(), *list = json_array();
+    char *folder = zr_sprintf(in->error, "%s/" ZR_CHECKPOINTS, path);
+    int count = folder ? zr_list_checkpoints(folder, steps) : 0;
+    for (int i = 0; i < ZR_COUNT(parts); i++)
+        if (has(path, parts[i]))
+            json_array_append_new(holds, json_string(parts[i]));
+    for (int i = 0; i < count; i++) {
+        char *one = zr_sprintf(in->error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)steps[i]);
+        json_array_append_new(list, json_pack("{s:I, s:b}", "step", (json_int_t)steps[i], "whole", one && zr_checkpoint_is_whole(one)));
+        zr_free(one);
+    }
+    zr_free(folder);
+    *out = json_pack("{s:s, s:s, s:o, s:o}", "path", path, "kind", "run", "holds", holds, "checkpoints", list);
+    if (!*out)
+        return zr_fail(in->error, ZERO_ERR_DATA, "the path \"%s\" is no UTF-8", path);
+    add_last_step(path, *out);
+    return ZERO_OK;
+}
+
+static void put_run(const json_t *run, zr_buffer *out)
+{
+    zr_inspect_run_text(run, out);
+    if (json_object_get(run, "newest"))
+        zr_inspect_text(json_object_get(run, "newest"), out);
+}
+
+static zero_status inspect_run(const inspecting *in)
+{
+    json_t *run = NULL, *newest = NULL;
+    char *path = NULL;
+    zero_status status = list_run(in, in->options->path, &run);
+    if (status == ZERO_OK)
+        status = zr_run_newest(in->options->path, &path, in->error);
+    if (status == ZERO_OK && path)
+        status = look_at(in, path, &newest);
+    if (status == ZERO_OK && newest)
+        json_object_set(run, "newest", newest);
+    if (status == ZERO_OK)
+        status = put(in, run, put_run);
+    if (status == ZERO_OK)
+        status = verdict(in, path ? path : in->options->path, newest);
+    zr_free(path);
+    json_decref(newest);
+    json_decref(run);
+    return status;
+}
+
+static zero_status inspect_source(const inspecting *in)
+{
+    json_t *report = NULL;
+    zero_status status = look_at(in, in->options->path, &report);
+    if (status == ZERO_OK)
+        status = put(in, report, zr_inspect_text);
+    if (status == ZERO_OK)
+        status = verdict(in, in->options->path, report);
+    json_decref(report);
+    return status;
+}
+
+zero_status zero_inspect(const zero_inspect_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
+{
+    zero_error local = {0};
+    error = error ? error : &local;
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_inspect: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    if (!options->path || !write)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_inspect: options.path and write are needed");
+    inspecting in = {.options = options, .write = write, .user = user, .error = error};
+    return is_run(options->path) ? inspect_run(&in) : inspect_source(&in);
+}

@@ -1,0 +1,14 @@
+// The names of a source's tensors in what is written of it. A model of ours has GPT-2's names bare (wte.weight), Hugging Face's files have
+// them behind "transformer."; wrapped models of torch have all of theirs behind "module.".
+#ifndef ZR_CHECKPOINT_TENSOR_NAMES_H
+#define ZR_CHECKPOINT_TENSOR_NAMES_H
+
+#include "checkpoint/source.h"
+
+typedef enum zr_naming { ZR_NAMES_OURS, ZR_NAMES_HUGGING_FACE } zr_naming;
+
+// *out: (tensor_count) new strings, NULL for a tensor that is not written (GPT-2's mask buffers). zr_tensor_names_free.
+zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector, zr_naming naming, char ***out, zero_error *error);
+void zr_tensor_names_free(char **names, int count); // NULL is fine
+
+#endif
