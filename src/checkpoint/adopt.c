@@ -39,7 +39,7 @@ static zero_status visit_tensor(const view *v, int i, zr_range_use use, void *us
     return ZERO_OK;
 }
 
-static zero_status visit(void *user, bool changed, zr_range_use use, void *use_user, zero_error *error)
+static zero_status visit(void *user, int part, bool changed, zr_range_use use, void *use_user, zero_error *error)
 {
     const view *v = user;
     for (int i = 0; i < v->count; i++)
@@ -79,6 +79,7 @@ static zero_status create(view *v, zero_error *error)
             ZERO_TRY(add_tensor(v, t, error));
     v->view.tensors = v->list;
     v->view.tensor_count = v->count;
+    v->view.parts = 1;
     v->view.visit = visit;
     v->view.user = v;
     return ZERO_OK;
