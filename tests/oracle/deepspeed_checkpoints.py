@@ -9,6 +9,9 @@ For every case CASE (stage, ranks, precision, parameter groups) under OUT:
   CASE.model/                            config.json of the model
 
     DS_ACCELERATOR=cpu torchrun --standalone --nproc_per_node=2 deepspeed_checkpoints.py OUT [--cases PATTERN]
+    deepspeed_checkpoints.py OUT --fixtures tests/checkpoint/deepspeed s1-groups-r2 s2-schedule-r3 s3-frozen-r2
+
+The second copies cases, and writes expected.txt beside them: case, vector, tensor, CRC32C of its bytes in fp32.
 
 deepspeed 0.19.8, torch 2.15.0 (CPU, gloo), transformers 5.23.0, safetensors 0.8.0.
 """
@@ -21,7 +24,7 @@ import deepspeed
 import torch.distributed as dist
 from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
 SHAPE = dict(vocab_size=50, n_positions=8, n_embd=8, n_layer=2, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
@@ -137,12 +140,34 @@ def write(case, out):
     dist.barrier()
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def copy_fixtures(out, to, names):
+    with open(os.path.join(to, "expected.txt"), "w") as expected:
+        for name in names:
+            shutil.copytree(os.path.join(out, name), os.path.join(to, name), ignore=shutil.ignore_patterns("*.py"), dirs_exist_ok=True)
+            for vector in ("weights", "exp_avg", "exp_avg_sq"):
+                file = os.path.join(out, f"{name}.{vector}.safetensors")
+                for tensor, value in sorted(load_file(file).items()) if os.path.exists(file) else ():
+                    expected.write(f"{name} {vector} {tensor} {crc32c(value.numpy().tobytes()):08x}\n")
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("out")
     arguments.add_argument("--cases", default="*")
     arguments.add_argument("--local_rank", type=int, default=0)
+    arguments.add_argument("--fixtures", nargs="+")
     a = arguments.parse_args()
+    if a.fixtures:
+        return copy_fixtures(a.out, a.fixtures[0], a.fixtures[1:])
     from deepspeed.accelerator import get_accelerator
     type(get_accelerator()).is_fp16_supported = lambda self: True  # it only asks whether fp16 is fast
     deepspeed.ops.__compatible_ops__ = {}  # no operators of its own to compile

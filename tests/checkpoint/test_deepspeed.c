@@ -1,0 +1,251 @@
+// DeepSpeed's own checkpoints (tests/oracle/deepspeed_checkpoints.py) give the tensors that DeepSpeed says they hold, of whatever stage and
+// number of ranks; what is missing, cut or damaged is refused.
+#include "st_files.h"
+#include "base/crc32c.h"
+#include "checkpoint/adopt.h"
+#include "checkpoint/deepspeed.h"
+
+#include <sys/stat.h>
+
+static const char *const cases[] = {"s1-groups-r2", "s2-schedule-r3", "s3-frozen-r2"};
+#define CASES ZR_COUNT(cases)
+#define FOLDER "global_step3"
+
+// In fp32, read in blocks that end nowhere in particular.
+static uint32_t checksum(zr_source *source, int v, int t)
+{
+    const zr_source_tensor *tensor = &source->vectors[v].tensors[t];
+    int64_t size = tensor->bytes && !strcmp(tensor->dtype, "F32") ? 4 : 2;
+    uint32_t crc = 0;
+    for (int64_t done = 0, n; done < tensor->bytes; done += n) {
+        char block[52];
+        float wide[26];
+        n = ZR_MIN(tensor->bytes - done, (int64_t)sizeof block / size * size);
+        assert_int_equal(zr_source_read(source, v, t, done, n, block, NULL), ZERO_OK);
+        zr_source_widen(tensor->dtype, block, n / size, wide);
+        crc = zr_crc32c(crc, wide, (size_t)(n / size) * sizeof *wide);
+    }
+    return crc;
+}
+
+static int find_tensor(const zr_source *source, int v, const char *name)
+{
+    for (int t = 0; t < source->vectors[v].tensor_count; t++)
+        if (!strcmp(source->vectors[v].tensors[t].name, name))
+            return t;
+    return -1;
+}
+
+// Every line of expected.txt of this case; how many.
+static int compare(zr_source *source, const char *name)
+{
+    FILE *file = fopen(DEEPSPEED_DIR "/expected.txt", "r");
+    char of[64], vector[64], tensor[128];
+    unsigned crc;
+    int count = 0;
+    assert_non_null(file);
+    while (fscanf(file, "%63s %63s %127s %x", of, vector, tensor, &crc) == 4) {
+        if (strcmp(of, name))
+            continue;
+        int v = zr_source_find(source, vector);
+        assert_true(v >= 0 && find_tensor(source, v, tensor) >= 0);
+        if (checksum(source, v, find_tensor(source, v, tensor)) != crc)
+            fail_msg("%s: %s of %s is another one", name, vector, tensor);
+        count++;
+    }
+    fclose(file);
+    return count;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    char *data;
+    size_t length;
+    assert_int_equal(zr_file_read(from, 1 << 20, &data, &length, NULL), ZERO_OK);
+    FILE *file = fopen(to, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, length, file), length);
+    fclose(file);
+    zr_free(data);
+}
+
+static const char *const files_of[CASES][5] = {
+    {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_optim_states.pt"},
+    {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_optim_states.pt", "zero_pp_rank_2_mp_rank_00_optim_states.pt"},
+    {"zero_pp_rank_0_mp_rank_00_model_states.pt", "zero_pp_rank_1_mp_rank_00_model_states.pt", "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt",
+     "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"},
+};
+
+static void path_of(scratch *made, const char *file, char out[512])
+{
+    snprintf(out, 512, "%s/" FOLDER "/%s", made->directory, file);
+}
+
+static void copy_case(scratch *made, int c)
+{
+    char from[512], to[512];
+    snprintf(to, sizeof to, "%s/" FOLDER, made->directory);
+    assert_int_equal(mkdir(to, 0777), 0);
+    for (int f = 0; f < 5 && files_of[c][f]; f++) {
+        snprintf(from, sizeof from, DEEPSPEED_DIR "/%s/" FOLDER "/%s", cases[c], files_of[c][f]);
+        path_of(made, files_of[c][f], to);
+        copy_file(from, to);
+    }
+    scratch_write(made, "latest", FOLDER "\n");
+}
+
+static void test_tensors(void **state)
+{
+    static const int lines[CASES] = {28, 84, 60}; // of expected.txt
+    for (int c = 0; c < CASES; c++) {
+        zr_source source;
+        zero_error error = {0};
+        char path[512];
+        snprintf(path, sizeof path, DEEPSPEED_DIR "/%s", cases[c]);
+        if (zr_source_open(path, &source, &error) != ZERO_OK)
+            fail_msg("%s: %s", path, error.message);
+        assert_int_equal(source.kind, ZR_SOURCE_DEEPSPEED);
+        assert_int_equal(compare(&source, cases[c]), lines[c]);
+        assert_int_equal(source.vectors[0].tensor_count, 28); // a tied one once
+        assert_int_equal(source.vectors[1].tensor_count, c == 2 ? 16 : 28); // none of what is frozen
+        assert_true(source.vector_count == 3 && find_tensor(&source, 0, "lm_head.weight") < 0);
+        zr_source_close(&source);
+    }
+}
+
+static void test_state(void **state)
+{
+    zr_source source;
+    json_int_t step, updates, batch, iteration;
+    double scale;
+    const char *optimizer;
+    assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s2-schedule-r3/" FOLDER, &source, NULL), ZERO_OK); // the folder itself will do
+    assert_int_equal(json_unpack(source.state, "{s:I, s:I, s:I, s:s, s:{s:F, s:I}}", "step", &step, "updates", &updates, "train_batch_size", &batch, "optimizer", &optimizer,
+                                 "loss_scale", "scale", &scale, "iteration", &iteration), 0);
+    assert_true(step == 3 && updates == 3 && batch == 6 && scale == 256 && iteration == 3);
+    assert_string_equal(optimizer, "AdamW");
+    zr_source_close(&source);
+}
+
+static void test_as_checkpoint(void **state)
+{
+    scratch *made = *state;
+    zr_source source, ours;
+    zero_error error;
+    zero_comm *comm;
+    char path[512];
+    snprintf(path, sizeof path, "%s/step", made->directory);
+    assert_int_equal(zero_comm_self(&comm, NULL), ZERO_OK);
+    assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s2-schedule-r3", &source, NULL), ZERO_OK);
+    assert_int_equal(zr_adopt(comm, &source, path, source.state, NULL, NULL, &error), ZERO_OK);
+    assert_int_equal(zr_source_open(path, &ours, NULL), ZERO_OK);
+    assert_true(ours.kind == ZR_SOURCE_CHECKPOINT && ours.vector_count == 3 && json_equal(ours.state, source.state));
+    for (int v = 0; v < 3; v++) {
+        assert_string_equal(ours.vectors[v].name, source.vectors[v].name);
+        for (int t = 0; t < 28; t++) {
+            int found = find_tensor(&ours, v, source.vectors[v].tensors[t].name + strlen("transformer."));
+            assert_true(found >= 0);
+            assert_int_equal(checksum(&ours, v, found), checksum(&source, v, t));
+        }
+    }
+    zr_source_close(&ours);
+    zr_source_close(&source);
+    zero_comm_destroy(comm);
+}
+
+static void refused(scratch *made, zero_status wanted, const char *words)
+{
+    zr_source source;
+    zero_error error = {0};
+    assert_int_equal(zr_deepspeed_open(made->directory, &source, &error), wanted);
+    assert_contains(error.message, words);
+}
+
+static void test_missing_files(void **state)
+{
+    scratch *made = *state;
+    char path[512], other[512];
+    copy_case(made, 1);
+    path_of(made, "zero_pp_rank_1_mp_rank_00_optim_states.pt", path);
+    path_of(made, "hidden", other);
+    assert_int_equal(rename(path, other), 0);
+    refused(made, ZERO_ERR_DATA, "some are missing");
+    path_of(made, "zero_pp_rank_2_mp_rank_00_optim_states.pt", path); // two of three ranks look like two
+    assert_int_equal(rename(path, other), 0);
+    refused(made, ZERO_ERR_DATA, "one of 3 ranks");
+    path_of(made, "mp_rank_00_model_states.pt", path);
+    assert_int_equal(rename(path, other), 0);
+    refused(made, ZERO_ERR_DATA, "neither mp_rank_00_model_states.pt");
+    path_of(made, "zero_pp_rank_0_mp_rank_01_optim_states.pt", path);
+    assert_int_equal(rename(other, path), 0);
+    refused(made, ZERO_ERR_UNSUPPORTED, "tensor parallelism");
+    scratch_write(made, "latest", "../elsewhere");
+    refused(made, ZERO_ERR_DATA, "names no folder beside it");
+}
+
+static void test_files_of_another_run(void **state)
+{
+    scratch *made = *state;
+    char path[512];
+    copy_case(made, 1);
+    path_of(made, "mp_rank_00_model_states.pt", path);
+    copy_file(DEEPSPEED_DIR "/s1-groups-r2/" FOLDER "/mp_rank_00_model_states.pt", path); // two groups of shapes
+    refused(made, ZERO_ERR_DATA, "shapes of 2 groups");
+    copy_file(DEEPSPEED_DIR "/s3-frozen-r2/" FOLDER "/zero_pp_rank_0_mp_rank_00_model_states.pt", path); // fewer tensors
+    refused(made, ZERO_ERR_DATA, "the ranks' files have 4");
+    copy_file(DEEPSPEED_DIR "/s2-schedule-r3/" FOLDER "/zero_pp_rank_0_mp_rank_00_optim_states.pt", path);
+    refused(made, ZERO_ERR_DATA, "no param_shapes");
+}
+
+static void count_damage(void *user, const zero_error *what)
+{
+    assert_contains(what->message, "is damaged: record");
+    ++*(int *)user;
+}
+
+// Whatever opens, and agrees with its checksums, has the same tensors.
+static void test_damage(void **state)
+{
+    scratch *made = *state;
+    int damaged = 0, refusals = 0;
+    copy_case(made, 1);
+    for (int f = 0; f < 2; f++) {
+        char path[512], *data;
+        size_t length;
+        path_of(made, files_of[1][f], path);
+        assert_int_equal(zr_file_read(path, 1 << 20, &data, &length, NULL), ZERO_OK);
+        for (size_t at = (size_t)f; at < length; at += 41) {
+            zr_source source;
+            zero_error error = {0};
+            int fd = open(path, O_WRONLY);
+            char flipped = (char)(data[at] ^ 0x04);
+            assert_int_equal(pwrite(fd, &flipped, 1, (off_t)at), 1);
+            zero_status status = zr_deepspeed_open(made->directory, &source, &error);
+            refusals += status != ZERO_OK;
+            if (status == ZERO_OK) {
+                int found = 0;
+                assert_int_equal(source.ops->verify(&source, NULL, count_damage, &found, &error), ZERO_OK);
+                damaged += found;
+                if (!found)
+                    assert_int_equal(compare(&source, cases[1]), 84);
+                zr_source_close(&source);
+            }
+            assert_int_equal(pwrite(fd, &data[at], 1, (off_t)at), 1);
+            close(fd);
+        }
+        zr_free(data);
+    }
+    assert_true(damaged > 100 && refusals > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tensors), cmocka_unit_test(test_state),
+        cmocka_unit_test_setup_teardown(test_as_checkpoint, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_missing_files, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_files_of_another_run, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_damage, scratch_open, scratch_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
