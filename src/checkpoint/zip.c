@@ -131,6 +131,7 @@ static zero_status read_entry(zr_zip *zip, const char *text, const directory *of
     record->header = (int64_t)e.header;
     record->bytes = (int64_t)e.bytes;
     record->crc = (uint32_t)number(head + 16, 4);
+    zip->checksums = zip->checksums || record->crc;
     return ZERO_OK;
 }
 
@@ -291,7 +292,7 @@ zero_status zr_zip_verify(const zr_zip *zip, void (*progress)(void *user, int64_
     zero_status status = v ? ZERO_OK : ZERO_ERR_MEMORY;
     if (v)
         fill_tables(v->tables);
-    for (int i = 0; i < zip->count && status == ZERO_OK; i++)
+    for (int i = 0; i < zip->count && zip->checksums && status == ZERO_OK; i++)
         status = verify_record(zip, &zip->records[i], v, progress, user, error);
     zr_free(v);
     return status;

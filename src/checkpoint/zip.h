@@ -19,6 +19,7 @@ typedef struct zr_zip {
     char *path;
     int fd;
     int64_t size;
+    bool checksums;         // torch can be told to write none: then all are 0
     int count;
     zr_zip_record *records; // (count) by name
 } zr_zip;
@@ -27,7 +28,7 @@ typedef struct zr_zip {
 zero_status zr_zip_open(const char *path, zr_zip *out, zero_error *error);
 void zr_zip_close(zr_zip *zip); // zeroed ones are fine
 const zr_zip_record *zr_zip_find(const zr_zip *zip, const char *name); // NULL where absent
-// Every byte of every record against its CRC-32. progress, if there is one, is called with the bytes that were read.
+// Every byte of every record against its CRC-32, where there are any. progress, if there is one, is called with the bytes that were read.
 zero_status zr_zip_verify(const zr_zip *zip, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error);
 
 #endif
