@@ -3,6 +3,7 @@
 #include "api/observe.h"
 
 #include "api/agree.h"
+#include "api/monitors.h"
 #include "base/file.h"
 #include "monitor/breakdown.h"
 
@@ -20,6 +21,7 @@ struct zr_observation {
     zr_step_range kept;
     const char **units, **pieces;
     zr_messages messages;
+    zr_monitors monitors;
 };
 
 static bool asks_for_times(const zr_config *config)
@@ -29,7 +31,13 @@ static bool asks_for_times(const zr_config *config)
 
 static bool asks(const zr_config *config)
 {
-    return config->memory_breakdown || asks_for_times(config);
+    return config->memory_breakdown || asks_for_times(config) || zr_monitors_asked(config);
+}
+
+// As DeepSpeed: where something times the steps anyway, monitors show it.
+static bool monitors_show_times(const zr_config *config)
+{
+    return zr_monitors_asked(config) && (config->wall_clock_breakdown || config->flops_profiler.enabled);
 }
 
 // Where nobody says how often: every step up to 10, every tenth up to 100, and so on.
@@ -45,7 +53,7 @@ static bool prints(const zr_config *config, int64_t step)
 static bool times_are_wanted(const zr_config *config, int64_t step)
 {
     return (config->wall_clock_breakdown && prints(config, step)) || (config->flops_profiler.enabled && config->flops_profiler.step == step) ||
-           config->comms_logger.enabled;
+           config->comms_logger.enabled || monitors_show_times(config);
 }
 
 // Steps before the kept ones are recorded too: by them the room is known to be large enough.
@@ -154,6 +162,37 @@ static zero_status report_messages(zr_observation *o, int64_t step, zero_error *
     return log_lines(o, "comm", &text, error);
 }
 
+static int64_t samples_of(const zr_observation *o, int64_t step)
+{
+    return step * zr_engine_config(o->engine)->train_batch;
+}
+
+static double milliseconds(int64_t nanoseconds)
+{
+    return (double)nanoseconds / 1e6;
+}
+
+// The learning rate and the loss scale are those of the next step, as DeepSpeed shows them.
+static void show_step(zr_observation *o, const zero_step_info *info)
+{
+    const zr_config *config = zr_engine_config(o->engine);
+    zr_progress progress = zr_engine_progress(o->engine);
+    int64_t samples = samples_of(o, info->step);
+    zr_scalar scalars[ZR_SCALAR_COUNT] = {{ZR_SCALAR_train_loss, info->loss}, {ZR_SCALAR_lr, zr_schedule_lr(&config->schedule, progress.updates)}};
+    int count = 2;
+    if (config->loss_scale.kind != ZR_SCALE_NONE)
+        scalars[count++] = (zr_scalar){ZR_SCALAR_loss_scale, progress.scale.scale};
+    if (monitors_show_times(config)) {
+        zr_step_times times = zr_step_times_of(o->recorder, o->begun);
+        scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_forward, milliseconds(times.forward)};
+        scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_backward, milliseconds(times.backward)};
+        scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_backward_inner, milliseconds(times.backward - times.reduce)};
+        scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_backward_allreduce, milliseconds(times.reduce)};
+        scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_step, milliseconds(times.step)};
+    }
+    zr_monitors_write(&o->monitors, samples, config->train_batch, scalars, count);
+}
+
 static zero_status report(zr_observation *o, int64_t step, zero_error *error)
 {
     const zr_config *config = zr_engine_config(o->engine);
@@ -201,6 +240,8 @@ static zero_status step_done(void *user, zero_engine *engine, const zero_step_in
     bool recorded = is_wanted(o, info->step);
     if (recorded)
         ZERO_TRY(zr_engine_record(engine, NULL, error));
+    if (o->reports && zr_monitors_asked(zr_engine_config(o->engine)))
+        show_step(o, info);
     if (o->reports)
         ZERO_TRY(report(o, info->step, error));
     return recorded ? grow(o, info->step, error) : ZERO_OK;
@@ -210,6 +251,7 @@ static void observation_free(zr_observation *o)
 {
     zr_recorder_destroy(o->recorder);
     zr_messages_free(&o->messages);
+    zr_monitors_close(&o->monitors);
     zr_free(o->units);
     zr_free(o->pieces);
     zr_free(o);
@@ -259,6 +301,7 @@ static zero_status prepare(zr_observation *o, const zr_config *config, zero_erro
     if (!o->reports)
         return ZERO_OK;
     ZERO_TRY(check_output(config, error));
+    ZERO_TRY(zr_monitors_prepare(config, error));
     return config->memory_breakdown ? report_memory(o, 0, error) : ZERO_OK;
 }
 
@@ -276,6 +319,7 @@ static zero_status make(zero_engine *engine, const zero_logger *logger, zr_step_
     o->logger = zr_engine_comm(engine)->rank == 0 ? *logger : (zero_logger){0};
     o->reports = reports;
     o->kept = kept;
+    o->monitors = (zr_monitors){.config = config, .logger = &o->logger};
     zero_status status = prepare(o, config, error);
     if (status == ZERO_OK)
         *out = o;
@@ -298,6 +342,12 @@ zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_r
         *out = NULL;
     }
     return status;
+}
+
+void zr_observation_evaluated(zr_observation *o, int64_t step, double loss)
+{
+    if (o && o->reports && zr_monitors_asked(zr_engine_config(o->engine)))
+        zr_monitors_write(&o->monitors, samples_of(o, step), 0, &(zr_scalar){ZR_SCALAR_eval_loss, loss}, 1);
 }
 
 const zr_recorder *zr_observation_kept(const zr_observation *observation)

@@ -69,6 +69,8 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(zr_agree(train->comm, zr_train_record(train, error), error));
     zr_config *config = train->config;
     train->config = NULL;
+    config->tensorboard.enabled = config->tensorboard.enabled && !options->dry_run; // nothing is kept of one
+    config->csv_monitor.enabled = config->csv_monitor.enabled && !options->dry_run;
     zr_train_describe_runtime(train);
     ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->engine, error));
     if (options->sample_every > 0)

@@ -112,6 +112,7 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     if (train->outputs.metrics)
         status = zr_metrics_eval_write(train->outputs.metrics, step, result.loss, error);
     ZERO_TRY(zr_agree(train->comm, status, error));
+    zr_observation_evaluated(train->observed, step, result.loss);
     zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->steps, .loss = result.loss, .is_best = best,
                         .text = l->eval_batches > 0 && batches == 0 ? "all of the held-out text" : NULL};
     send(train, &event);

@@ -11,6 +11,7 @@
 #include "config/keys.h"
 #include "config/optimizer_spec.h"
 #include "config/loss_scale.h"
+#include "config/profilers.h"
 #include "config/schedule.h"
 #include <zero/engine.h>
 
@@ -31,18 +32,6 @@ typedef struct zr_setting { // one for each row of the key table
     char *flag;             // "--stage" where origin is ZR_FROM_FLAG
     int line, column;       // in the file; 0: not from there
 } zr_setting;
-
-typedef struct zr_flops_profiler {
-    bool enabled, detailed;
-    int64_t step;      // that is profiled, 1-based
-    char *output_file; // NULL: the log
-    double recompute_factor;
-} zr_flops_profiler;
-
-typedef struct zr_comms_logger {
-    bool enabled, verbose; // verbose: a line for each operation of the first step, else the table at the end alone
-    uint32_t ops;          // bit per zero_comm_op
-} zr_comms_logger;
 
 #define ZR_CONFIG_MOST_PATHS 16
 
@@ -94,6 +83,7 @@ typedef struct zr_config {
     bool wall_clock_breakdown, memory_breakdown;
     zr_flops_profiler flops_profiler;
     zr_comms_logger comms_logger;
+    zr_monitor_config tensorboard, csv_monitor;
     zr_offload_config offload;
 
     bool adam_w_mode; // as given; optimizer.kind already tells

@@ -250,6 +250,8 @@ void zr_config_destroy(zr_config *config)
     }
     zr_free(config->settings);
     zr_free(config->flops_profiler.output_file);
+    zr_free(config->tensorboard.directory);
+    zr_free(config->csv_monitor.directory);
     zr_free(config->name);
     zr_free(config);
 }

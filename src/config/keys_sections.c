@@ -3,7 +3,8 @@
 #include "config/config.h"
 
 #define CHECKPOINTED "this backend's device has no queue of its own to wait for"
-#define MONITOR_OFF "the monitor is off"
+#define TENSORBOARD "tensorboard.enabled"
+#define CSV_MONITOR "csv_monitor.enabled"
 #define PROFILER "flops_profiler.enabled"
 #define COMMS_LOGGER "comms_logger.enabled"
 #define FLAT_MODEL "a model is a flat list of units, shown in their order"
@@ -29,20 +30,18 @@ const zr_key zr_keys_sections[] = {
      .treatment = ZR_KEY_NO_EFFECT, .reason = CHECKPOINTED, .help = "synchronise the device at each checkpoint"},
     {.path = "activation_checkpointing.profile", .type = ZR_KEY_BOOL, .standard = "false",
      .treatment = ZR_KEY_NO_EFFECT, .reason = "--profile and wall_clock_breakdown time every unit", .help = "time each checkpoint"},
-    {.path = "tensorboard.enabled", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED,
-     .allowed = "false", .reason = "this monitor is not built yet; metrics.jsonl has every step",
-     .help = "write what the run measures"},
-    {.path = "tensorboard.output_path", .type = ZR_KEY_STRING, .standard = "", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = MONITOR_OFF, .help = "directory of the files"},
-    {.path = "tensorboard.job_name", .type = ZR_KEY_STRING, .standard = "DeepSpeedJobName",
-     .treatment = ZR_KEY_NO_EFFECT, .reason = MONITOR_OFF, .help = "name of the run"},
-    {.path = "csv_monitor.enabled", .type = ZR_KEY_BOOL, .standard = "false", .treatment = ZR_KEY_REFUSED,
-     .allowed = "false", .reason = "this monitor is not built yet; metrics.jsonl has every step",
-     .help = "write what the run measures"},
-    {.path = "csv_monitor.output_path", .type = ZR_KEY_STRING, .standard = "", .treatment = ZR_KEY_NO_EFFECT,
-     .reason = MONITOR_OFF, .help = "directory of the files"},
-    {.path = "csv_monitor.job_name", .type = ZR_KEY_STRING, .standard = "DeepSpeedJobName",
-     .treatment = ZR_KEY_NO_EFFECT, .reason = MONITOR_OFF, .help = "name of the run"},
+    {.path = TENSORBOARD, .type = ZR_KEY_BOOL, .standard = "false", .field = offsetof(zr_config, tensorboard.enabled),
+     .help = "rank 0 writes TensorBoard's event files: loss, learning rate and loss scale over samples"},
+    {.path = "tensorboard.output_path", .type = ZR_KEY_STRING, .standard = "", .needs = TENSORBOARD,
+     .help = "directory in which that of the run is made; empty: the current one"},
+    {.path = "tensorboard.job_name", .type = ZR_KEY_STRING, .standard = "DeepSpeedJobName", .needs = TENSORBOARD,
+     .help = "directory of the run"},
+    {.path = CSV_MONITOR, .type = ZR_KEY_BOOL, .standard = "false", .field = offsetof(zr_config, csv_monitor.enabled),
+     .help = "rank 0 writes a CSV file for each of the same"},
+    {.path = "csv_monitor.output_path", .type = ZR_KEY_STRING, .standard = "", .needs = CSV_MONITOR,
+     .help = "directory in which that of the run is made; empty: the current one"},
+    {.path = "csv_monitor.job_name", .type = ZR_KEY_STRING, .standard = "DeepSpeedJobName", .needs = CSV_MONITOR,
+     .help = "directory of the run"},
     {.path = "wandb", .type = ZR_KEY_OBJECT, .nullable = true, .treatment = ZR_KEY_REFUSED, .allowed = "null",
      .reason = "it needs a network service", .help = "a monitor on the network"},
     {.path = "comet", .type = ZR_KEY_OBJECT, .nullable = true, .treatment = ZR_KEY_REFUSED, .allowed = "null",

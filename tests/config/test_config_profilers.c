@@ -1,4 +1,4 @@
-// wall_clock_breakdown, memory_breakdown, flops_profiler and comms_logger.
+// wall_clock_breakdown, memory_breakdown, flops_profiler, comms_logger and the monitors.
 #include "config_support.h"
 
 static const zr_config_facts facts = {FACTS};
@@ -113,12 +113,49 @@ static void test_operations_are_documented(void **state)
 #undef NAMED
 }
 
+static void test_monitors(void **state)
+{
+    static const struct { const char *keys, *directory; } rows[] = {
+        {"", "DeepSpeedJobName"},
+        {", \"output_path\": \"logs\"", "logs/DeepSpeedJobName"},
+        {", \"output_path\": \"logs/\", \"job_name\": \"a b\"", "logs/a b"},
+        {", \"output_path\": \"/\", \"job_name\": \"x\"", "/x"},
+        {", \"output_path\": \"logs\", \"job_name\": \"\"", "logs/"},
+        {", \"output_path\": \"logs\", \"job_name\": \"/root/x\"", "/root/x"},
+        {", \"output_path\": \"auto\", \"job_name\": \"auto\"", "DeepSpeedJobName"},
+    };
+    recorder log;
+    zero_error error;
+    for (int i = 0; i < 2 * ZR_COUNT(rows); i++) {
+        char text[256];
+        bool csv = i % 2;
+        snprintf(text, sizeof text, "{\"%s\": {\"enabled\": true%s}}", csv ? "csv_monitor" : "tensorboard", rows[i / 2].keys);
+        zr_config *c = must_resolve(text, &log);
+        const zr_monitor_config *asked = csv ? &c->csv_monitor : &c->tensorboard, *other = csv ? &c->tensorboard : &c->csv_monitor;
+        assert_true(asked->enabled && !other->enabled && !other->directory);
+        assert_string_equal(asked->directory, rows[i / 2].directory);
+        assert_lacks(log.lines, "warning");
+        zr_config_destroy(c);
+    }
+    zr_config *c = must_resolve("{\"tensorboard\": {\"output_path\": \"logs\", \"job_name\": \"x\"}}", &log);
+    assert_true(!c->tensorboard.enabled && !c->tensorboard.directory);
+    assert_contains(log.lines, "no effect here: tensorboard.output_path, tensorboard.job_name: tensorboard.enabled is false");
+    zr_config_destroy(c);
+    assert_null(resolved("{\"csv_monitor\": {\"enabled\": true,\n\"job_name\": \"\"}}", &facts, &log, &error));
+    assert_contains(error.message, "ds.json:2:13: csv_monitor.output_path and csv_monitor.job_name are both empty");
+    assert_null(resolved("{\"wandb\": {\"enabled\": true}}", &facts, &log, &error));
+    assert_contains(error.message, "wandb");
+    assert_null(resolved("{\"comet\": {\"enabled\": true}}", &facts, &log, &error));
+    assert_contains(error.message, "it needs a network service");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_off),          cmocka_unit_test(test_breakdowns),
         cmocka_unit_test(test_flops_profiler), cmocka_unit_test(test_comms_logger),
         cmocka_unit_test(test_wrong_operations), cmocka_unit_test(test_operations_are_documented),
+        cmocka_unit_test(test_monitors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
