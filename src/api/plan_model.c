@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROWS = 64, MOST_BATCH = 4096, BYTE_VOCABULARY = 256 };
+enum { MOST_ROWS = 64, MOST_BATCH = 4096, USUAL = 6, BYTE_VOCABULARY = 256 };
 
 typedef struct planner {
     const zero_plan_options *options;
@@ -67,6 +67,9 @@ static zero_status read_config(planner *p, zero_error *error)
         const zero_override *flag = &options->overrides[i];
         ZERO_TRY(zr_config_override(p->config, flag->key, flag->value, flag->flag, false, &options->logger, error));
     }
+    ZERO_TRY(zr_config_find_elastic(p->config, error));
+    if (p->config->elastic && !options->ranks && p->config->elastic->count)
+        facts.ranks = (int)p->config->elastic->ranks[0];
     ZERO_TRY(zr_config_defaults_apply(p->config, &facts, NULL, error));
     ZERO_TRY(zr_config_resolve(p->config, &facts, NULL, error));
     if (zr_tiling_apply(p->config, &p->shape)) {
@@ -150,19 +153,35 @@ static int64_t largest_batch(const planner *p, int stage, int ranks)
     return low;
 }
 
+// The numbers of ranks to show: the one that is asked for, or usual ones; under elasticity the first that can share its batch.
+static int choose_ranks(const planner *p, int out[USUAL])
+{
+    static const int usual[USUAL] = {1, 2, 4, 8, 16, 64};
+    const zr_elastic *elastic = p->config->elastic;
+    int count = is_limited(p) ? USUAL : 4;
+    if (elastic && !p->options->ranks)
+        count = ZR_MIN(count, elastic->count);
+    for (int i = 0; i < count; i++)
+        out[i] = p->options->ranks ? p->options->ranks : elastic ? (int)ZR_MIN(elastic->ranks[i], INT32_MAX) : usual[i];
+    return p->options->ranks ? 1 : count;
+}
+
 static zero_status make_rows(const planner *p, zr_plan_row *rows, int *count, zero_error *error)
 {
-    static const int usual[] = {1, 2, 4, 8, 16, 64};
-    const zero_plan_options *options = p->options;
-    bool asks = is_limited(p) && !options->ranks;
+    const zr_elastic *elastic = p->config->elastic;
+    bool asks = is_limited(p) && !p->options->ranks && !elastic;
+    int shown[USUAL], numbers = choose_ranks(p, shown);
     *count = 0;
-    for (int i = 0; i < (options->ranks ? 1 : asks ? ZR_COUNT(usual) : 4); i++) {
-        int ranks = options->ranks ? options->ranks : usual[i];
+    for (int i = 0; i < numbers; i++) {
+        int ranks = shown[i];
+        zr_elastic_batch shared = {.micro = p->config->micro_batch};
+        if (elastic)
+            zr_elastic_share(elastic, ranks, &shared);
         for (int stage = 0; stage <= 3; stage++) {
             if (!exists(p, stage))
                 continue;
             int64_t largest = is_limited(p) ? largest_batch(p, stage, ranks) : -1;
-            int64_t batch = asks && largest > 0 ? largest : asks ? 1 : p->config->micro_batch;
+            int64_t batch = asks && largest > 0 ? largest : asks ? 1 : shared.micro;
             ZERO_TRY(plan_row(p, stage, ranks, batch, &rows[*count], error));
             rows[(*count)++].largest = largest;
         }
@@ -170,11 +189,11 @@ static zero_status make_rows(const planner *p, zr_plan_row *rows, int *count, ze
     return ZERO_OK;
 }
 
-// The least that fits: fewest ranks, then the lowest stage; NULL where nothing does.
-static const zr_plan_row *least(const zr_plan_row *rows, int count)
+// The least that fits: fewest ranks, then the lowest stage; NULL where nothing does. The micro-batch of elasticity is not a matter of choice.
+static const zr_plan_row *least(const planner *p, const zr_plan_row *rows, int count)
 {
     for (int i = 0; i < count; i++)
-        if (rows[i].largest > 0)
+        if (rows[i].largest >= (p->config->elastic ? rows[i].micro_batch : 1))
             return &rows[i];
     return NULL;
 }
@@ -199,7 +218,10 @@ static void append_command(const planner *p, const zr_plan_row *row, zr_buffer *
     for (int i = 0; i < options->override_count; i++)
         if (strcmp(options->overrides[i].key, of_row[0]) && strcmp(options->overrides[i].key, of_row[1]))
             zr_buffer_printf(out, " %s %s", options->overrides[i].flag, options->overrides[i].value);
-    zr_buffer_printf(out, " --ranks %d --stage %d --micro-batch %lld\n", row->ranks, row->stage, (long long)row->micro_batch);
+    zr_buffer_printf(out, " --ranks %d --stage %d", row->ranks, row->stage);
+    if (!p->config->elastic)
+        zr_buffer_printf(out, " --micro-batch %lld", (long long)row->micro_batch);
+    zr_buffer_printf(out, "\n");
 }
 
 // "2.00 GB a rank and 512 MB on a rank's device"
@@ -231,6 +253,14 @@ static int threads_of_a_rank(const planner *p)
     return p->config->offload.automatic ? ZR_MAX(zr_cpu_budget_get().allowed / ZR_MAX(p->options->ranks, 1), 1) : 1;
 }
 
+static void append_elastic(const planner *p, zr_buffer *out)
+{
+    char list[2048];
+    const zr_elastic *elastic = p->config->elastic;
+    zr_elastic_list(elastic, list, sizeof list);
+    zr_buffer_printf(out, "elasticity: batches of %lld samples; %d numbers of ranks can share them: %s\n", (long long)elastic->batch, elastic->count, list);
+}
+
 static void append_title(const planner *p, zr_buffer *out)
 {
     int threads = threads_of_a_rank(p);
@@ -246,6 +276,8 @@ static void append_title(const planner *p, zr_buffer *out)
     if (p->settings.exact_world)
         zr_buffer_printf(out, "exact_world: gradients in fp32 until they are summed; %lld micro-batches a rank and step in %d accumulator%s of a shard\n", (long long)p->settings.accumulation,
                          zr_accumulators(&p->settings), zr_accumulators(&p->settings) == 1 ? "" : "s");
+    if (p->config->elastic)
+        append_elastic(p, out);
     zr_buffer_printf(out, "\n");
 }
 
@@ -258,7 +290,7 @@ static void append_text(const planner *p, const zr_plan_row *rows, int count, zr
         append_command(p, row_of_stage(rows, count, p->settings.stage), out);
         return;
     }
-    const zr_plan_row *choice = least(rows, count);
+    const zr_plan_row *choice = least(p, rows, count);
     zr_buffer_printf(out, choice ? "\nThe least that fits into " : "\nNothing of this fits into ");
     append_limits(p, out);
     zr_buffer_printf(out, choice ? ":\n" : ".\n");
@@ -325,7 +357,7 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
     if (status == ZERO_OK)
         status = automatic ? plan_automatic(&p, out, error) : make_rows(&p, rows, &count, error);
     if (status == ZERO_OK && !automatic && options->json)
-        zr_plan_json(rows, count, options->new_spec ? options->new_spec : options->model, p.settings.precision.name, (double)zr_model_parameters(p.model), out);
+        zr_plan_json(rows, count, options->new_spec ? options->new_spec : options->model, p.settings.precision.name, (double)zr_model_parameters(p.model), p.config->elastic, out);
     else if (status == ZERO_OK && !automatic)
         append_text(&p, rows, count, out);
     zr_queue_close(p.queue);

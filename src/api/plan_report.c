@@ -101,7 +101,7 @@ static void append_json_row(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_printf(out, "}");
 }
 
-void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy, double parameters, zr_buffer *out)
+void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy, double parameters, const zr_elastic *elastic, zr_buffer *out)
 {
     zr_buffer_printf(out, "{\"model\":");
     zr_json_append_string(out, model, strlen(model));
@@ -112,7 +112,12 @@ void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const c
         zr_buffer_printf(out, i ? ",\n" : "\n");
         append_json_row(&rows[i], out);
     }
-    zr_buffer_printf(out, "]}\n");
+    zr_buffer_printf(out, "]");
+    if (elastic)
+        zr_buffer_printf(out, ",\n\"elasticity\":{\"batch\":%lld,\"ranks\":[", (long long)elastic->batch);
+    for (int i = 0; elastic && i < elastic->count; i++)
+        zr_buffer_printf(out, "%s%lld", i ? "," : "", (long long)elastic->ranks[i]);
+    zr_buffer_printf(out, elastic ? "]}}\n" : "}\n");
 }
 
 zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)

@@ -3,6 +3,7 @@
 #define ZR_API_PLAN_REPORT_H
 
 #include "base/alloc.h"
+#include "config/elastic.h"
 #include <zero/tools.h>
 
 typedef struct zr_plan_row {
@@ -17,8 +18,8 @@ int64_t zr_plan_row_total(const zr_plan_row *row); // of memory: device and host
 
 // A heading for the categories that any row uses, then a line a row.
 void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
-// The same rows as a JSON object; `model`, `policy` name what they are for.
-void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy, double parameters, zr_buffer *out);
+// The same rows as a JSON object; `model`, `policy` name what they are for. elastic: who can share the batch; NULL: that is not asked.
+void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy, double parameters, const zr_elastic *elastic, zr_buffer *out);
 
 // plan_formula.c: only a number of parameters is known.
 zero_status zr_plan_by_formula(const zero_plan_options *options, zr_buffer *out, zero_error *error);

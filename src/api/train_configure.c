@@ -41,7 +41,8 @@ static zero_status keep_batch(const zr_train *train, zr_config *config, const ze
     int64_t batch = train->before.batch, ranks = train->comm->size, micro = train->before.micro_batch;
     const zr_setting *said = zr_config_setting(config, "train_micro_batch_size_per_gpu");
     char number[3][40];
-    if (!train->before.ranks || train->before.ranks == ranks)
+    ZERO_TRY(zr_config_find_elastic(config, error));
+    if (!train->before.ranks || train->before.ranks == ranks || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
         return ZERO_OK;
     if (said && json_is_integer(said->value))
         micro = json_integer_value(said->value);

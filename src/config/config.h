@@ -9,6 +9,7 @@
 #define ZR_CONFIG_CONFIG_H
 
 #include "config/keys.h"
+#include "config/elastic.h"
 #include "config/optimizer_spec.h"
 #include "config/loss_scale.h"
 #include "config/profilers.h"
@@ -84,6 +85,7 @@ typedef struct zr_config {
     zr_flops_profiler flops_profiler;
     zr_comms_logger comms_logger;
     zr_monitor_config tensorboard, csv_monitor;
+    zr_elastic *elastic;           // NULL: elasticity is off
     zr_offload_config offload;
 
     bool adam_w_mode; // as given; optimizer.kind already tells
@@ -126,6 +128,9 @@ zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *f
 // fields and prints one warning for each reason why keys have no effect. Once per config.
 zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
                               zero_error *error);
+
+// Before it is resolved: fills `elastic` where the configuration asks for it, for the numbers of ranks that it allows.
+zero_status zr_config_find_elastic(zr_config *config, zero_error *error);
 
 // What the program chooses once more is known, of an integer key that has a field: it stands in the written file like any value.
 zero_status zr_config_choose(zr_config *config, const char *path, int64_t value, zero_error *error);

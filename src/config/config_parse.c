@@ -252,6 +252,7 @@ void zr_config_destroy(zr_config *config)
     zr_free(config->flops_profiler.output_file);
     zr_free(config->tensorboard.directory);
     zr_free(config->csv_monitor.directory);
+    zr_free(config->elastic);
     zr_free(config->name);
     zr_free(config);
 }

@@ -185,6 +185,7 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, c
     warn_renamed(config, logger);
     ZERO_TRY(zr_config_refuse(config, error));
     ZERO_TRY(zr_config_settle_kinds(config, error));
+    ZERO_TRY(zr_config_settle_elastic(config, facts->ranks, logger, error));
     ZERO_TRY(resolve_batch(config, facts, logger, error));
     ZERO_TRY(zr_config_settle_precision(config, facts, logger, error));
     ZERO_TRY(zr_config_settle_values(config, facts, logger, error));

@@ -39,6 +39,7 @@ typedef struct zr_batch { // 0: not given
 zero_status zr_batch_solve(zr_batch *batch, int64_t ranks, const char *name, zero_error *error);
 
 // Steps of resolving, in this order.
+zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_logger *logger, zero_error *error); // config_elastic.c, before the batch
 zero_status zr_config_refuse(const zr_config *config, zero_error *error);                    // config_refuse.c
 zero_status zr_config_settle_kinds(zr_config *config, zero_error *error);                    // config_refuse.c
 zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
