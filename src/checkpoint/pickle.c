@@ -111,7 +111,7 @@ static zero_status pop_mark(machine *m, zr_pickle_items *out)
     if (!m->mark_count)
         return zr_pickle_refuse(m, "an instruction finds no mark on the stack");
     size_t mark = m->marks[--m->mark_count];
-    *out = (zr_pickle_items){.at = m->stack + mark, .count = m->height - mark};
+    *out = (zr_pickle_items){.at = m->stack ? m->stack + mark : NULL, .count = m->height - mark};
     m->height = mark;
     return ZERO_OK;
 }

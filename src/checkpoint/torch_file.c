@@ -8,14 +8,21 @@
 
 #define VALUES "data.pkl"
 
-static const zr_zip_record *find(const zr_torch_file *file, const char *name, const char *key, zero_error *error)
+// *out NULL where there is none.
+static zero_status find_any(const zr_torch_file *file, const char *name, const char *key, const zr_zip_record **out, zero_error *error)
 {
     char *path = zr_sprintf(error, "%s%s%s", file->prefix, name, key);
-    const zr_zip_record *record = path ? zr_zip_find(&file->zip, path) : NULL;
-    if (path && !record)
-        zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no record \"%s\": is it a file of torch.save?", file->zip.path, path);
+    *out = path ? zr_zip_find(&file->zip, path) : NULL;
     zr_free(path);
-    return record;
+    return path ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+static zero_status find(const zr_torch_file *file, const char *name, const char *key, const zr_zip_record **out, zero_error *error)
+{
+    ZERO_TRY(find_any(file, name, key, out, error));
+    if (!*out)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no record \"%s%s%s\": is it a file of torch.save?", file->zip.path, file->prefix, name, key);
+    return ZERO_OK;
 }
 
 // The one folder that all records of an archive lie in is named as whoever saved it chose.
@@ -39,9 +46,10 @@ static zero_status read_record(const zr_torch_file *file, const zr_zip_record *r
 
 static zero_status check_order(const zr_torch_file *file, zero_error *error)
 {
-    const zr_zip_record *record = find(file, "byteorder", "", NULL); // torch before 2.1 wrote none
+    const zr_zip_record *record;
     char *text = NULL;
-    if (!record)
+    ZERO_TRY(find_any(file, "byteorder", "", &record, error));
+    if (!record) // torch before 2.1 wrote none
         return ZERO_OK;
     zero_status status = read_record(file, record, 16, &text, error);
     if (status == ZERO_OK && strcmp(text, "little"))
@@ -52,12 +60,11 @@ static zero_status check_order(const zr_torch_file *file, zero_error *error)
 
 static zero_status read_values(zr_torch_file *file, zero_error *error)
 {
+    const zr_zip_record *record;
     char *text = NULL;
     ZERO_TRY(find_prefix(file, error));
     ZERO_TRY(check_order(file, error));
-    const zr_zip_record *record = find(file, VALUES, "", error);
-    if (!record)
-        return ZERO_ERR_DATA;
+    ZERO_TRY(find(file, VALUES, "", &record, error));
     zero_status status = read_record(file, record, ZR_PICKLE_MOST_BYTES, &text, error);
     if (status == ZERO_OK)
         status = zr_pickle_read(text, (size_t)record->bytes, file->zip.path, &file->pickle, error);
@@ -85,10 +92,9 @@ void zr_torch_close(zr_torch_file *file)
 
 zero_status zr_torch_place(const zr_torch_file *file, const zr_pickle_tensor *tensor, const char *what, int64_t *begin, zero_error *error)
 {
-    const zr_zip_record *record = find(file, "data/", tensor->storage->key, error);
+    const zr_zip_record *record;
     int64_t bytes, size = zr_st_dtype_find(tensor->storage->dtype)->bits / 8;
-    if (!record)
-        return ZERO_ERR_DATA;
+    ZERO_TRY(find(file, "data/", tensor->storage->key, &record, error));
     if (__builtin_mul_overflow(tensor->storage->elements, size, &bytes) || bytes != record->bytes)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %s lies in a storage of %lld elements of %s, its record \"%s\" has %lld bytes", file->zip.path, what,
                        (long long)tensor->storage->elements, tensor->storage->dtype, record->name, (long long)record->bytes);

@@ -11,8 +11,8 @@
 
 #include "base/status.h"
 
-enum { ZR_ELASTIC_MOST_MICROS = 64, ZR_ELASTIC_MOST_RANKS = 6720 }; // the second: divisors that a batch can have
-#define ZR_ELASTIC_MOST_SAMPLES 1000000000000
+enum { ZR_ELASTIC_MOST_MICROS = 64, ZR_ELASTIC_MOST_RANKS = 1344 }; // the second: divisors that a batch can have
+#define ZR_ELASTIC_MOST_SAMPLES 1000000000
 
 typedef struct zr_elastic_rule { // the section's keys
     bool by_node;                 // version 0.2
