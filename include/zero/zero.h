@@ -6,6 +6,7 @@
 #include <zero/engine.h>
 #include <zero/files.h>
 #include <zero/gpt2.h>
+#include <zero/llama.h>
 #include <zero/model.h>
 #include <zero/status.h>
 #include <zero/tools.h>

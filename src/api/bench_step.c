@@ -20,7 +20,8 @@ enum { WARM_UP = 2, WARM_UP_MOST = 24, TIMED = 10, RECORDED = 3, RECORDS = 1 << 
 typedef struct step_bench {
     const zr_bench *bench;
     const zero_bench_options *options;
-    zero_gpt2_config shape;
+    zr_lm_config config;
+    zr_lm_shape shape;
     zero_model *model;
     zero_engine *engine;
     int64_t micro_batch, seq;
@@ -32,14 +33,15 @@ static zero_status read_shape(step_bench *s, zero_error *error)
 {
     const zero_bench_options *options = s->options;
     bool given;
-    ZERO_TRY(zr_gpt2_parse_spec(options->new_spec ? options->new_spec : "gpt2", &s->shape, &given, error));
+    ZERO_TRY(zr_lm_parse_spec(options->new_spec ? options->new_spec : "gpt2", &s->config, &given, error));
     if (!given)
-        s->shape.vocab_size = DEFAULT_VOCABULARY;
+        zr_lm_set_vocabulary(&s->config, DEFAULT_VOCABULARY);
+    s->shape = zr_lm_shape_of(&s->config);
     s->micro_batch = options->micro_batch ? options->micro_batch : DEFAULT_MICRO_BATCH;
-    s->seq = options->seq ? options->seq : s->shape.n_positions;
-    if (s->seq > s->shape.n_positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)s->seq, (long long)s->shape.n_positions);
-    return zr_gpt2_build(&s->shape, &zr_gpt2_unit_ops, &s->model, error);
+    s->seq = options->seq ? options->seq : s->shape.positions;
+    if (s->seq > s->shape.positions)
+        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)s->seq, (long long)s->shape.positions);
+    return zr_lm_create(&s->config, &s->model, error);
 }
 
 static zero_status make_engine(step_bench *s, zero_error *error)
@@ -59,8 +61,8 @@ static void draw_batch(step_bench *s)
 {
     for (int64_t i = 0; i < s->micro_batch * s->seq; i++) {
         zr_philox drawn = zr_philox4x32((uint64_t)s->bench->comm->rank, 0, (uint64_t)i);
-        s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->shape.vocab_size);
-        s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->shape.vocab_size);
+        s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->shape.vocab);
+        s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->shape.vocab);
     }
 }
 
@@ -213,6 +215,6 @@ zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *optio
     zero_destroy(s.engine);
     zr_free(s.tokens);
     zr_free(s.targets);
-    zr_gpt2_free(s.model);
+    zr_lm_free(s.model);
     return status;
 }

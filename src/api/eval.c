@@ -28,9 +28,9 @@ static zero_status read_inputs(zero_comm *comm, const zero_eval_options *options
         return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.%s is missing", options->data ? "model_dir" : "data");
     zr_load_options load = load_options_of(options);
     ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
-    int64_t seq = options->seq ? options->seq : loaded->shape.n_positions;
-    if (seq < 1 || seq > loaded->shape.n_positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)seq, (long long)loaded->shape.n_positions);
+    int64_t seq = options->seq ? options->seq : loaded->shape.positions;
+    if (seq < 1 || seq > loaded->shape.positions)
+        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)seq, (long long)loaded->shape.positions);
     zero_status status = zr_text_load(&options->data, 1, &text, error);
     if (status == ZERO_OK)
         status = zr_dataset_create(loaded->tokenizer, text.data, text.length, options->data, seq, 0, beat, comm, dataset, error);

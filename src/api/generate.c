@@ -24,8 +24,8 @@ static zero_status generate(zero_comm *comm, const zero_generate_options *option
                        .top_p = options->top_p, .seed = options->seed};
     ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
     ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
-    ZERO_TRY(zr_sample_check_memory(loaded->engine, &loaded->shape, error));
-    return zr_sample(loaded->engine, &loaded->shape, loaded->tokenizer, &how, options->emit, options->user, error);
+    ZERO_TRY(zr_sample_check_memory(loaded->engine, &loaded->model_config, error));
+    return zr_sample(loaded->engine, &loaded->model_config, loaded->tokenizer, &how, options->emit, options->user, error);
 }
 
 zero_status zero_generate(const zero_generate_options *options, zero_error *error)

@@ -11,13 +11,14 @@
 static zero_status read_model(const char *directory, zr_loaded *out, zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/config.json", directory);
-    zero_status status = path ? zr_gpt2_config_read(path, &out->shape, error) : ZERO_ERR_MEMORY;
+    zero_status status = path ? zr_lm_config_read(path, &out->model_config, error) : ZERO_ERR_MEMORY;
     zr_free(path);
     ZERO_TRY(status);
+    out->shape = zr_lm_shape_of(&out->model_config);
     ZERO_TRY(zr_tokenizer_load(directory, &out->tokenizer, error));
-    if (zr_tokenizer_vocabulary(out->tokenizer) > out->shape.vocab_size)
+    if (zr_tokenizer_vocabulary(out->tokenizer) > out->shape.vocab)
         return zr_fail(error, ZERO_ERR_DATA, "%s: the tokenizer has %d tokens, the model a vocabulary of %lld", directory,
-                       zr_tokenizer_vocabulary(out->tokenizer), (long long)out->shape.vocab_size);
+                       zr_tokenizer_vocabulary(out->tokenizer), (long long)out->shape.vocab);
     return ZERO_OK;
 }
 
@@ -33,7 +34,7 @@ static zero_status resolve(const zero_comm *comm, const zr_load_options *options
     const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
     const char *dtype = options->dtype || options->config_path ? options->dtype : "fp32";
     zr_config *config = loaded->config;
-    zr_config_facts facts = {.ranks = comm->size, .micro_batch = 1, .hidden = loaded->shape.n_embd, .auto_dtype = zr_default_dtype()};
+    zr_config_facts facts = {.ranks = comm->size, .micro_batch = 1, .hidden = loaded->shape.width, .auto_dtype = zr_default_dtype()};
     ZERO_TRY(zr_config_keep_inference(config, error));
     if (dtype)
         ZERO_TRY(zr_config_override(config, "libzero.dtype", dtype, "--dtype", false, logger, error));
@@ -56,8 +57,8 @@ zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options,
 {
     ZERO_TRY(read_model(options->directory, out, error));
     ZERO_TRY(read_config(comm, options, out, error));
-    zr_tiling_apply(out->config, &out->shape);
-    return zr_gpt2_build(&out->shape, &zr_gpt2_unit_ops, &out->model, error);
+    zr_tiling_apply(out->config, &out->model_config);
+    return zr_lm_create(&out->model_config, &out->model, error);
 }
 
 zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int64_t batch, int64_t seq, zr_loaded *loaded, zero_error *error)
@@ -76,7 +77,7 @@ void zr_loaded_free(zr_loaded *loaded)
 {
     zero_destroy(loaded->engine);
     zr_config_destroy(loaded->config);
-    zr_gpt2_free(loaded->model);
+    zr_lm_free(loaded->model);
     zr_tokenizer_destroy(loaded->tokenizer);
     *loaded = (zr_loaded){0};
 }

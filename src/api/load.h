@@ -5,11 +5,12 @@
 #include "api/threads.h"
 #include "config/config.h"
 #include "data/tokenizer.h"
-#include "model/gpt2.h"
+#include "model/architecture.h"
 #include <zero/engine.h>
 
 typedef struct zr_loaded {
-    zero_gpt2_config shape;
+    zr_lm_config model_config; // config.json
+    zr_lm_shape shape;
     zr_tokenizer *tokenizer;
     zero_model *model;
     zr_config *config;   // resolved; the engine's from zr_load_weights on

@@ -144,19 +144,19 @@ void zr_outputs_close(zr_outputs *outputs, bool discard)
     *outputs = (zr_outputs){.lock = -1};
 }
 
-static zero_status write_config(const char *directory, const zero_gpt2_config *config, zero_error *error)
+static zero_status write_config(const char *directory, const zr_lm_config *config, zero_error *error)
 {
     char path[4096];
     ZERO_TRY(join(directory, "config.json", path, error));
     zr_buffer text = {0};
-    zr_gpt2_config_write(config, &text);
+    zr_lm_config_write(config, &text);
     zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path)
                                      : zr_file_write_durable(path, text.data, text.length, error);
     zr_buffer_free(&text);
     return status;
 }
 
-zero_status zr_outputs_model(const char *directory, const char *name, const zero_gpt2_config *config, const zr_tokenizer *tokenizer, char **path, zero_error *error)
+zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config, const zr_tokenizer *tokenizer, char **path, zero_error *error)
 {
     char model[4096];
     ZERO_TRY(join(directory, name, model, error));

@@ -4,7 +4,7 @@
 #define ZR_API_OUTPUTS_H
 
 #include "data/tokenizer.h"
-#include "model/gpt2.h"
+#include "model/architecture.h"
 #include "monitor/metrics.h"
 
 typedef struct zr_outputs {
@@ -28,6 +28,6 @@ zero_status zr_outputs_go_on(zr_outputs *out, int64_t lines, zero_error *error);
 void zr_outputs_close(zr_outputs *outputs, bool discard);
 
 // Rank 0: makes directory/name and writes everything but the weights. *path: where those go; zr_free.
-zero_status zr_outputs_model(const char *directory, const char *name, const zero_gpt2_config *config, const zr_tokenizer *tokenizer, char **path, zero_error *error);
+zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config, const zr_tokenizer *tokenizer, char **path, zero_error *error);
 
 #endif

@@ -70,11 +70,9 @@ static zero_status find_model(search *s, int tiles, const zero_model **out, zero
     *out = s->models[tiles];
     if (*out)
         return ZERO_OK;
-    zero_gpt2_config shape = *s->question->shape;
-    shape.tiles_embedding = zr_tilings[tiles].embedding;
-    shape.tiles_attention = zr_tilings[tiles].attention;
-    shape.tiles_mlp = zr_tilings[tiles].mlp;
-    ZERO_TRY(zr_gpt2_build(&shape, &zr_gpt2_unit_ops, &s->models[tiles], error));
+    zr_lm_config shape = *s->question->shape;
+    zr_lm_set_tiles(&shape, &zr_tilings[tiles]);
+    ZERO_TRY(zr_lm_create(&shape, &s->models[tiles], error));
     *out = s->models[tiles];
     return ZERO_OK;
 }
@@ -225,7 +223,7 @@ zero_status zr_placement_choose(const zr_placement_question *question, zr_placem
     if (status == ZERO_OK)
         sort(out);
     for (int i = 1; i < ZR_TILINGS; i++)
-        zr_gpt2_free(s.models[i]);
+        zr_lm_free(s.models[i]);
     return status;
 }
 
@@ -271,7 +269,7 @@ zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved
     return status;
 }
 
-zero_status zr_placement_of(const zero_options *options, const zero_gpt2_config *shape, const zr_config *config, zr_placement_answer *out, zero_error *error)
+zero_status zr_placement_of(const zero_options *options, const zr_lm_config *shape, const zr_config *config, zr_placement_answer *out, zero_error *error)
 {
     zr_queue *queue = NULL;
     zero_status status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error);

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "config/config.h"
-#include "model/gpt2.h"
+#include "model/architecture.h"
 #include "plan/predict.h"
 
 enum { ZR_MOST_PLACEMENTS = 16, ZR_MOST_PLACEMENT_KEYS = 12 };
@@ -26,7 +26,7 @@ typedef struct zr_placement {
 
 typedef struct zr_placement_question {
     const zero_model *model;
-    const zero_gpt2_config *shape; // of the model, where it may be built anew with tiles; NULL: it may not
+    const zr_lm_config *shape; // of the model, where it may be built anew with tiles; NULL: it may not
     const zr_config *config;       // resolved, with libzero.offload auto
     zero_shape batch;              // of a micro-batch, with the threads of a rank
     zr_machine machine;            // its ranks and budgets
@@ -45,7 +45,7 @@ typedef struct zr_placement_answer {
 // Collective. The same answer on every rank.
 zero_status zr_placement_choose(const zr_placement_question *question, zr_placement_answer *out, zero_error *error);
 // The same for an engine that these options would make. shape: as in the question.
-zero_status zr_placement_of(const zero_options *options, const zero_gpt2_config *shape, const zr_config *config, zr_placement_answer *out, zero_error *error);
+zero_status zr_placement_of(const zero_options *options, const zr_lm_config *shape, const zr_config *config, zr_placement_answer *out, zero_error *error);
 // Writes the chosen placement over the configuration that `config` was resolved from (parsed, with the user's flags, not resolved), as
 // values of the program's.
 zero_status zr_placement_apply(const zr_placement *placement, const zr_config *resolved, zr_config *parsed, zero_error *error);

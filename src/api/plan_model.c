@@ -18,7 +18,8 @@ enum { MOST_ROWS = 64, MOST_BATCH = 4096, USUAL = 6, BYTE_VOCABULARY = 256 };
 
 typedef struct planner {
     const zero_plan_options *options;
-    zero_gpt2_config shape;
+    zr_lm_config model_config;
+    zr_lm_shape shape;
     zero_model *model;
     bool assumed_vocabulary;
     zr_config *config;
@@ -33,22 +34,23 @@ static zero_status read_shape(planner *p, zero_error *error)
     const zero_plan_options *options = p->options;
     bool given = true;
     if (options->new_spec) {
-        ZERO_TRY(zr_gpt2_parse_spec(options->new_spec, &p->shape, &given, error));
+        ZERO_TRY(zr_lm_parse_spec(options->new_spec, &p->model_config, &given, error));
     } else {
         size_t length = strlen(options->model);
         bool file = length > 5 && strcmp(options->model + length - 5, ".json") == 0;
         char *path = file ? zr_strdup(options->model, error) : zr_sprintf(error, "%s/config.json", options->model);
-        zero_status status = path ? zr_gpt2_config_read(path, &p->shape, error) : ZERO_ERR_MEMORY;
+        zero_status status = path ? zr_lm_config_read(path, &p->model_config, error) : ZERO_ERR_MEMORY;
         zr_free(path);
         ZERO_TRY(status);
     }
     p->assumed_vocabulary = !given;
     if (!given)
-        p->shape.vocab_size = BYTE_VOCABULARY;
-    p->seq = options->seq ? options->seq : p->shape.n_positions;
-    if (p->seq < 1 || p->seq > p->shape.n_positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)p->seq, (long long)p->shape.n_positions);
-    return zr_gpt2_build(&p->shape, &zr_gpt2_unit_ops, &p->model, error);
+        zr_lm_set_vocabulary(&p->model_config, BYTE_VOCABULARY);
+    p->shape = zr_lm_shape_of(&p->model_config);
+    p->seq = options->seq ? options->seq : p->shape.positions;
+    if (p->seq < 1 || p->seq > p->shape.positions)
+        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)p->seq, (long long)p->shape.positions);
+    return zr_lm_create(&p->model_config, &p->model, error);
 }
 
 static zero_status read_config(planner *p, zero_error *error)
@@ -56,7 +58,7 @@ static zero_status read_config(planner *p, zero_error *error)
     const zero_plan_options *options = p->options;
     int64_t parameters = zr_model_parameters(p->model), ranks = ZR_MAX(options->ranks, 1);
     zr_config_facts facts = {.ranks = (int)ranks, .micro_batch = (zr_default_batch(parameters, p->seq) + ranks - 1) / ranks, .total_steps = 1000,
-                             .warmup_steps = zr_default_warmup(1000), .hidden = p->shape.n_embd, .lr = zr_default_lr(parameters), .auto_dtype = zr_default_dtype()};
+                             .warmup_steps = zr_default_warmup(1000), .hidden = p->shape.width, .lr = zr_default_lr(parameters), .auto_dtype = zr_default_dtype()};
     char *text;
     size_t length;
     ZERO_TRY(zr_config_text_read(options->config_path, &text, &length, error));
@@ -72,10 +74,10 @@ static zero_status read_config(planner *p, zero_error *error)
         facts.ranks = (int)p->config->elastic->ranks[0];
     ZERO_TRY(zr_config_defaults_apply(p->config, &facts, NULL, error));
     ZERO_TRY(zr_config_resolve(p->config, &facts, NULL, error));
-    if (zr_tiling_apply(p->config, &p->shape)) {
-        zr_gpt2_free(p->model);
+    if (zr_tiling_apply(p->config, &p->model_config)) {
+        zr_lm_free(p->model);
         p->model = NULL;
-        ZERO_TRY(zr_gpt2_build(&p->shape, &zr_gpt2_unit_ops, &p->model, error));
+        ZERO_TRY(zr_lm_create(&p->model_config, &p->model, error));
     }
     p->settings = zr_settings_of(p->config, false);
     return ZERO_OK;
@@ -311,7 +313,7 @@ static zero_status choose_placement(const planner *p, zr_placement_answer *answe
     if (status == ZERO_OK)
         status = zero_comm_self(&self, error);
     if (status == ZERO_OK) {
-        zr_placement_question question = {.model = p->model, .shape = &p->shape, .config = p->config, .comm = self, .sharers = ranks, .logger = &options->logger,
+        zr_placement_question question = {.model = p->model, .shape = &p->model_config, .config = p->config, .comm = self, .sharers = ranks, .logger = &options->logger,
                                           .batch = {.batch = p->config->micro_batch, .seq = p->seq, .threads = threads, .dtype = p->config->dtype}};
         zr_machine_fill(queue, NULL, &question.machine);
         question.machine.ranks = question.machine.machine_ranks = ranks;
@@ -362,6 +364,6 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
         append_text(&p, rows, count, out);
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
-    zr_gpt2_free(p.model);
+    zr_lm_free(p.model);
     return status;
 }

@@ -14,7 +14,8 @@
 
 typedef struct sampler {
     zero_engine *engine;
-    const zero_gpt2_config *config;
+    const zr_lm_config *config;
+    zr_lm_shape shape;
     const zr_tokenizer *tokenizer;
     zr_ledger ledger;
     zr_arena arena;
@@ -36,9 +37,9 @@ static zero_status decode_unit(void *user, zero_context *context, zero_error *er
     mine.workspace = s->workspace;
     mine.shape = (zero_shape){.batch = 1, .seq = 1, .threads = context->shape.threads, .dtype = context->shape.dtype};
     mine.error = error;
-    bool head = mine.unit->ops == zr_gpt2_unit_ops.head;
+    bool head = zr_lm_is_head(mine.unit);
     void *out = !head ? s->state[!s->turn] : s->wants_logits ? s->logits : NULL;
-    ZERO_TRY(zr_gpt2_decode(&mine, &s->cache, s->token, s->state[s->turn], out));
+    ZERO_TRY(zr_lm_decode(&mine, &s->cache, s->token, s->state[s->turn], out));
     s->turn = !s->turn;
     return ZERO_OK;
 }
@@ -76,7 +77,7 @@ static zero_status decode_needs(const sampler *s, zr_queue *queue, size_t *works
     *workspace = *scratch = 0;
     for (int u = 0; u < plan->unit_count; u++) {
         zero_unit_sizes sizes;
-        ZERO_TRY(zr_gpt2_decode_sizes(&plan->model->units[u], plan->shape.dtype, queue->threads, &sizes));
+        ZERO_TRY(zr_lm_decode_sizes(&plan->model->units[u], plan->shape.dtype, queue->threads, &sizes));
         *workspace = ZR_MAX(*workspace, sizes.workspace_bytes);
         for (int i = 0; i < sizes.product_count; i++) {
             size_t bytes = zr_product_scratch(queue, plan->shape.dtype, &sizes.products[i]);
@@ -93,10 +94,10 @@ typedef struct room { // bytes
 
 static zero_status measure(const sampler *s, zr_queue *queue, room *out, zero_error *error)
 {
-    size_t vocabulary = (size_t)s->config->vocab_size;
-    *out = (room){.cache = zr_gpt2_decode_cache_bytes(s->config, s->config->n_positions), .width = sizeof(float) * (size_t)s->config->n_embd,
+    size_t vocabulary = (size_t)s->shape.vocab;
+    *out = (room){.cache = zr_lm_decode_cache_bytes(s->config, s->shape.positions), .width = sizeof(float) * (size_t)s->shape.width,
                   .logits = vocabulary * sizeof(float), .candidates = vocabulary * sizeof(zr_candidate),
-                  .window = sizeof(int32_t) * (size_t)s->config->n_positions};
+                  .window = sizeof(int32_t) * (size_t)s->shape.positions};
     ZERO_TRY(decode_needs(s, queue, &out->workspace, &out->scratch, error));
     size_t parts[] = {out->cache, out->cache, out->width, out->width, out->logits, out->candidates, out->window, out->workspace, out->scratch};
     for (int i = 0; i < ZR_COUNT(parts); i++)
@@ -109,7 +110,7 @@ static zero_status reserve(sampler *s, zr_queue *queue, zero_error *error)
     room room;
     ZERO_TRY(measure(s, queue, &room, error));
     ZERO_TRY(zr_arena_create(&s->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &s->arena, error));
-    s->cache = (zr_decode_cache){.capacity = s->config->n_positions, .k = zr_arena_take(&s->arena, room.cache), .v = zr_arena_take(&s->arena, room.cache)};
+    s->cache = (zr_decode_cache){.capacity = s->shape.positions, .k = zr_arena_take(&s->arena, room.cache), .v = zr_arena_take(&s->arena, room.cache)};
     s->state[0] = zr_arena_take(&s->arena, room.width);
     s->state[1] = zr_arena_take(&s->arena, room.width);
     s->logits = zr_arena_take(&s->arena, room.logits);
@@ -121,9 +122,9 @@ static zero_status reserve(sampler *s, zr_queue *queue, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_sample_check_memory(zero_engine *engine, const zero_gpt2_config *config, zero_error *error)
+zero_status zr_sample_check_memory(zero_engine *engine, const zr_lm_config *config, zero_error *error)
 {
-    const sampler s = {.engine = engine, .config = config};
+    const sampler s = {.engine = engine, .config = config, .shape = zr_lm_shape_of(config)};
     int64_t budget = zr_engine_config(engine)->offload.host_memory / zr_local_ranks(zr_engine_comm(engine));
     int64_t planned = zr_plan_tier_bytes(zr_engine_plan(engine), ZERO_TIER_host);
     char own[ZR_BYTES_TEXT], parameters[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
@@ -135,7 +136,7 @@ zero_status zr_sample_check_memory(zero_engine *engine, const zero_gpt2_config *
     zr_bytes_text((double)planned, parameters);
     zr_bytes_text((double)budget, limit);
     return zr_fail(error, ZERO_ERR_LIMIT, "generating with a context of %lld: %s are needed on the host for keys, values and logits, and %s for parameters; its budget is %s (--host-memory)",
-                   (long long)config->n_positions, own, parameters, limit);
+                   (long long)s.shape.positions, own, parameters, limit);
 }
 
 // The prompt's tokens; a vocabulary of characters may lack the new line, then its first token begins.
@@ -197,7 +198,7 @@ static double random_of(uint64_t seed, int64_t index)
 static zero_status generate(sampler *s, const zr_sampling *how, zr_emit emit, void *user, zero_error *error)
 {
     zr_buffer pending = {0};
-    int32_t ids = (int32_t)ZR_MIN(s->config->vocab_size, zr_tokenizer_vocabulary(s->tokenizer)); // a model may have more rows than tokens
+    int32_t ids = (int32_t)ZR_MIN(s->shape.vocab, zr_tokenizer_vocabulary(s->tokenizer)); // a model may have more rows than tokens
     zero_status status = read_prompt(s, how->prompt, error);
     int stop = 0;
     for (int64_t i = 0; i < how->tokens && status == ZERO_OK && !stop; i++) {
@@ -218,13 +219,13 @@ static zero_status generate(sampler *s, const zr_sampling *how, zr_emit emit, vo
     return status;
 }
 
-zero_status zr_sample(zero_engine *engine, const zero_gpt2_config *config, const zr_tokenizer *tokenizer, const zr_sampling *how, zr_emit emit, void *user,
+zero_status zr_sample(zero_engine *engine, const zr_lm_config *config, const zr_tokenizer *tokenizer, const zr_sampling *how, zr_emit emit, void *user,
                       zero_error *error)
 {
     zr_queue *queue = zr_engine_queue(engine);
     void *scratch = queue->scratch;
     size_t scratch_bytes = queue->scratch_bytes;
-    sampler s = {.engine = engine, .config = config, .tokenizer = tokenizer};
+    sampler s = {.engine = engine, .config = config, .shape = zr_lm_shape_of(config), .tokenizer = tokenizer};
     zero_status status = reserve(&s, queue, error);
     if (status == ZERO_OK)
         status = generate(&s, how, emit, user, error);
@@ -240,7 +241,7 @@ static int append(void *user, const char *text, size_t length)
     return 0;
 }
 
-zero_status zr_sample_text(zero_engine *engine, const zero_gpt2_config *config, const zr_tokenizer *tokenizer, const zr_sampling *how, zr_buffer *out,
+zero_status zr_sample_text(zero_engine *engine, const zr_lm_config *config, const zr_tokenizer *tokenizer, const zr_sampling *how, zr_buffer *out,
                            zero_error *error)
 {
     ZERO_TRY(zr_sample(engine, config, tokenizer, how, append, out, error));

@@ -84,19 +84,21 @@ static zero_status measure_attention(probe *p, double *seconds, zero_error *erro
 {
     const zr_plan *plan = p->question->plan;
     *seconds = 0;
-    if (plan->model->units[0].ops != zr_gpt2_unit_ops.embedding)
+    const zr_lm_config *ours = zr_lm_config_of(plan->model);
+    if (!ours)
         return ZERO_OK;
-    const zero_gpt2_config *shape = zr_gpt2_config_of(plan->model);
-    int64_t heads = ZR_MIN(shape->n_head, ATTENTION_HEADS), head_dim = shape->n_embd / shape->n_head, width = heads * head_dim;
-    p->attention = (zr_attention){.dtype = plan->settings.precision.activations, .batch = 1, .seq = plan->shape.seq, .heads = heads, .head_dim = head_dim, .scale = 1};
-    size_t row = (size_t)(plan->shape.seq * width) * zero_dtype_bytes(p->attention.dtype), lse = (size_t)(heads * plan->shape.seq) * sizeof(float);
+    const zr_lm_shape shape = zr_lm_shape_of(ours);
+    int64_t sharing = shape.heads / shape.kv_heads, kv_heads = ZR_MAX(1, ZR_MIN(shape.kv_heads, ATTENTION_HEADS / sharing)), heads = kv_heads * sharing;
+    p->attention = (zr_attention){.dtype = plan->settings.precision.activations, .batch = 1, .seq = plan->shape.seq, .heads = heads, .kv_heads = kv_heads, .head_dim = shape.head_dim, .scale = 1};
+    size_t element = zero_dtype_bytes(p->attention.dtype), row = (size_t)(plan->shape.seq * heads * shape.head_dim) * element;
+    size_t packed = (size_t)(plan->shape.seq * zr_attention_row(&p->attention)) * element, lse = (size_t)(heads * plan->shape.seq) * sizeof(float);
     size_t scratch = p->queue->backend->attention->scratch(p->queue, &p->attention);
     zr_ledger ledger = {0};
-    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 8 * row + lse + scratch + 8 * ZR_ALIGN, &p->arena, error));
-    p->qkv = zr_arena_take(&p->arena, 3 * row), p->dqkv = zr_arena_take(&p->arena, 3 * row);
+    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * packed + 2 * row + lse + scratch + 8 * ZR_ALIGN, &p->arena, error));
+    p->qkv = zr_arena_take(&p->arena, packed), p->dqkv = zr_arena_take(&p->arena, packed);
     p->out = zr_arena_take(&p->arena, row), p->dout = zr_arena_take(&p->arena, row);
     p->lse = zr_arena_take(&p->arena, lse), p->scratch = zr_arena_take(&p->arena, scratch);
-    *seconds = time_of(p, attend) * (double)(shape->n_head * plan->shape.batch * shape->n_layer) / (double)heads;
+    *seconds = time_of(p, attend) * (double)(shape.heads * plan->shape.batch * shape.layers) / (double)heads;
     zr_arena_destroy(&p->arena);
     return ZERO_OK;
 }

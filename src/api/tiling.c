@@ -8,14 +8,12 @@ static int64_t whole_or(int64_t tiles)
     return ZR_MAX(tiles, 1);
 }
 
-bool zr_tiling_apply(const zr_config *config, zero_gpt2_config *shape)
+bool zr_tiling_apply(const zr_config *config, zr_lm_config *shape)
 {
     const zr_offload_config *o = &config->offload;
-    bool other = whole_or(shape->tiles_embedding) != o->tiles_embedding || whole_or(shape->tiles_attention) != o->tiles_attention || whole_or(shape->tiles_mlp) != o->tiles_mlp;
-    shape->tiles_embedding = o->tiles_embedding;
-    shape->tiles_attention = o->tiles_attention;
-    shape->tiles_mlp = o->tiles_mlp;
-    return other;
+    const zr_tiles before = zr_lm_tiles(shape), asked = {o->tiles_embedding, o->tiles_attention, o->tiles_mlp};
+    zr_lm_set_tiles(shape, &asked);
+    return whole_or(before.embedding) != asked.embedding || whole_or(before.attention) != asked.attention || whole_or(before.mlp) != asked.mlp;
 }
 
 const zr_tiles zr_tilings[ZR_TILINGS] = {{1, 1, 1}, {4, 1, 1}, {8, 1, 1}, {16, 1, 1}, {16, 2, 4}, {32, 4, 8}, {64, 8, 16}, {128, 16, 32}, {256, 32, 64}};
@@ -31,27 +29,25 @@ bool zr_tiling_was_said(const zr_config *config)
     return false;
 }
 
-static bool fits(const zero_options *options, const zr_config *config, zr_queue *queue, const zero_gpt2_config *shape, const zr_tiles *tiles)
+static bool fits(const zero_options *options, const zr_config *config, zr_queue *queue, const zr_lm_config *shape, const zr_tiles *tiles)
 {
-    zero_gpt2_config tiled = *shape;
+    zr_lm_config tiled = *shape;
     zero_options with = *options;
     zero_model *model = NULL;
     zr_machine machine;
     zr_plan *plan = NULL;
-    tiled.tiles_embedding = tiles->embedding;
-    tiled.tiles_attention = tiles->attention;
-    tiled.tiles_mlp = tiles->mlp;
-    if (zr_gpt2_build(&tiled, &zr_gpt2_unit_ops, &model, NULL) != ZERO_OK)
+    zr_lm_set_tiles(&tiled, tiles);
+    if (zr_lm_create(&tiled, &model, NULL) != ZERO_OK)
         return false;
     with.model = model;
     bool good = zr_plan_of(&with, config, queue, &machine, &plan, NULL) == ZERO_OK && zr_plan_fits(plan, &machine);
     zr_plan_destroy(plan);
-    zr_gpt2_free(model);
+    zr_lm_free(model);
     return good;
 }
 
 // Of this rank: the first choice that fits; 0 where none does.
-static zero_status find_choice(const zero_options *options, const zr_config *config, const zero_gpt2_config *shape, int64_t *out, zero_error *error)
+static zero_status find_choice(const zero_options *options, const zr_config *config, const zr_lm_config *shape, int64_t *out, zero_error *error)
 {
     zr_queue *queue = NULL;
     *out = 0;
@@ -64,7 +60,7 @@ static zero_status find_choice(const zero_options *options, const zr_config *con
     return ZERO_OK;
 }
 
-zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zero_gpt2_config *shape, bool *changed, zero_error *error)
+zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_lm_config *shape, bool *changed, zero_error *error)
 {
     int64_t choice = 0;
     *changed = false;
@@ -91,13 +87,16 @@ zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zer
 zero_status zr_tiling_check(const zr_config *config, const zero_model *model, zero_error *error)
 {
     const zr_offload_config *o = &config->offload;
-    bool ours = model->units[0].ops == zr_gpt2_unit_ops.embedding;
+    const zr_lm_config *ours = zr_lm_config_of(model);
     if (o->tiles_embedding <= 1 && o->tiles_attention <= 1 && o->tiles_mlp <= 1)
         return ZERO_OK;
-    zero_gpt2_config shape = ours ? *zr_gpt2_config_of(model) : (zero_gpt2_config){0};
-    if (ours && !zr_tiling_apply(config, &shape))
-        return ZERO_OK;
+    zr_lm_config copy;
+    if (ours) {
+        copy = *ours;
+        if (!zr_tiling_apply(config, &copy))
+            return ZERO_OK;
+    }
     return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.tiling asks for %lld, %lld and %lld tiles of the embedding's, the attention's and the MLP's weights, but the model \"%s\" was built otherwise: "
-                   "a program says it in zero_gpt2_config, or in the units of its own", config->name, (long long)o->tiles_embedding, (long long)o->tiles_attention,
+                   "a program says it in the configuration of its model, or in the units of its own", config->name, (long long)o->tiles_embedding, (long long)o->tiles_attention,
                    (long long)o->tiles_mlp, model->name);
 }

@@ -33,9 +33,9 @@ static zero_status check_options(const zero_train_options *options, zero_error *
 
 static zero_status build_again(zr_train *train, zero_error *error)
 {
-    zr_gpt2_free(train->model);
+    zr_lm_free(train->model);
     train->model = NULL;
-    return zr_gpt2_build(&train->shape, &zr_gpt2_unit_ops, &train->model, error);
+    return zr_lm_create(&train->model_config, &train->model, error);
 }
 
 // Everything that a rank can find out, and refuse, by itself.
@@ -47,7 +47,7 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
     ZERO_TRY(zr_train_read(train, error));
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
-    return zr_tiling_apply(train->config, &train->shape) ? build_again(train, error) : ZERO_OK;
+    return zr_tiling_apply(train->config, &train->model_config) ? build_again(train, error) : ZERO_OK;
 }
 
 zero_status zr_train_make_engine(zr_train *train, zero_error *error)
@@ -59,10 +59,10 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
                            .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .logger = train->logger};
     bool tiled;
     ZERO_TRY(zr_train_place(train, error));
-    if (zr_tiling_apply(train->config, &train->shape))
+    if (zr_tiling_apply(train->config, &train->model_config))
         ZERO_TRY(zr_agree(train->comm, build_again(train, error), error));
     engine.model = train->model;
-    ZERO_TRY(zr_tiling_choose(&engine, train->config, &train->shape, &tiled, error));
+    ZERO_TRY(zr_tiling_choose(&engine, train->config, &train->model_config, &tiled, error));
     if (tiled)
         ZERO_TRY(zr_agree(train->comm, build_again(train, error), error));
     engine.model = train->model;
@@ -74,7 +74,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     zr_train_describe_runtime(train);
     ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->engine, error));
     if (options->sample_every > 0)
-        ZERO_TRY(zr_agree(train->comm, zr_sample_check_memory(train->engine, &train->shape, error), error));
+        ZERO_TRY(zr_agree(train->comm, zr_sample_check_memory(train->engine, &train->model_config, error), error));
     if (options->model_dir)
         ZERO_TRY(zero_load_weights(train->engine, options->model_dir, error));
     zr_train_describe_run(train);

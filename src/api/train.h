@@ -18,7 +18,8 @@ typedef struct zr_train {
     // what is trained, on what
     zr_text text, val_text;     // val_text only where --val names a file
     zr_tokenizer *tokenizer;
-    zero_gpt2_config shape;     // of the model
+    zr_lm_config model_config;  // of the model
+    zr_lm_shape shape;          // what follows from it
     zero_model *model;
     int64_t parameters;
     zr_dataset data, val;       // val.tokens NULL: nothing is held out

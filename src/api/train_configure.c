@@ -70,7 +70,7 @@ static zr_config_facts facts_of(const zr_train *train, int64_t steps)
         .micro_batch = (batch + train->comm->size - 1) / train->comm->size,
         .total_steps = steps,
         .warmup_steps = zr_default_warmup(steps),
-        .hidden = train->shape.n_embd,
+        .hidden = train->shape.width,
         .lr = options->lr > 0 ? options->lr : lr,
         .auto_dtype = zr_default_dtype(),
     };
@@ -174,7 +174,7 @@ zero_status zr_train_place(zr_train *train, zero_error *error)
     zr_placement_answer answer;
     if (!train->config->offload.automatic)
         return ZERO_OK;
-    ZERO_TRY(zr_placement_of(&options, &train->shape, train->config, &answer, error));
+    ZERO_TRY(zr_placement_of(&options, &train->model_config, train->config, &answer, error));
     zero_status status = say_placement(train, &answer, error);
     if (status == ZERO_OK)
         status = resolve_placed(train, &answer.at[answer.chosen], error);
@@ -207,7 +207,7 @@ static void describe_run(const zr_train *train, zr_buffer *out)
     append_text(out, "instructions", zr_train_instructions(train));
     zr_buffer_printf(out, "\"data_hash\": \"%016llx\", ", (unsigned long long)zr_train_data_hash(train));
     zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, \"steps\": %lld, \"ranks\": %d, \"threads\": %d}",
-                     (long long)train->shape.vocab_size, (long long)train->parameters, (long long)train->seq, (long long)train->steps, train->comm->size,
+                     (long long)train->shape.vocab, (long long)train->parameters, (long long)train->seq, (long long)train->steps, train->comm->size,
                      train->threads.count);
 }
 

@@ -127,8 +127,8 @@ static zero_status sample(loop *l, int64_t step, zero_error *error)
 {
     zr_train *train = l->train;
     zr_buffer text = {0};
-    zr_sampling how = {.temperature = 0.8, .top_p = 1, .seed = (uint64_t)(train->seed + step), .tokens = ZR_MIN(200, 4 * train->shape.n_positions)};
-    ZERO_TRY(zr_sample_text(train->engine, &train->shape, train->tokenizer, &how, &text, error));
+    zr_sampling how = {.temperature = 0.8, .top_p = 1, .seed = (uint64_t)(train->seed + step), .tokens = ZR_MIN(200, 4 * train->shape.positions)};
+    ZERO_TRY(zr_sample_text(train->engine, &train->model_config, train->tokenizer, &how, &text, error));
     zero_event event = {.kind = ZERO_EVENT_SAMPLE, .step = step, .total_steps = train->steps, .text = text.data ? text.data : ""};
     send(train, &event);
     zr_buffer_free(&text);

@@ -35,22 +35,23 @@ static zero_status read_shape(zr_train *train, zero_error *error)
     int64_t tokens = zr_tokenizer_vocabulary(train->tokenizer);
     bool given = true;
     if (options->new_spec) {
-        ZERO_TRY(zr_gpt2_parse_spec(options->new_spec, &train->shape, &given, error));
+        ZERO_TRY(zr_lm_parse_spec(options->new_spec, &train->model_config, &given, error));
     } else {
         char *path = zr_sprintf(error, "%s/config.json", options->model_dir);
-        zero_status status = path ? zr_gpt2_config_read(path, &train->shape, error) : ZERO_ERR_MEMORY;
+        zero_status status = path ? zr_lm_config_read(path, &train->model_config, error) : ZERO_ERR_MEMORY;
         zr_free(path);
         ZERO_TRY(status);
     }
     if (!given)
-        train->shape.vocab_size = tokens;
-    if (tokens > train->shape.vocab_size)
+        zr_lm_set_vocabulary(&train->model_config, tokens);
+    train->shape = zr_lm_shape_of(&train->model_config);
+    if (tokens > train->shape.vocab)
         return zr_fail(error, ZERO_ERR_USAGE, "the tokenizer (%s) has %lld tokens, the model a vocabulary of %lld only", zr_tokenizer_name(train->tokenizer),
-                       (long long)tokens, (long long)train->shape.vocab_size);
-    train->seq = options->seq ? options->seq : train->shape.n_positions;
-    if (train->seq < 1 || train->seq > train->shape.n_positions)
+                       (long long)tokens, (long long)train->shape.vocab);
+    train->seq = options->seq ? options->seq : train->shape.positions;
+    if (train->seq < 1 || train->seq > train->shape.positions)
         return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)train->seq,
-                       (long long)train->shape.n_positions);
+                       (long long)train->shape.positions);
     return ZERO_OK;
 }
 
@@ -91,7 +92,7 @@ zero_status zr_train_read(zr_train *train, zero_error *error)
     ZERO_TRY(zr_text_load(options->data, options->data_count, &train->text, error));
     ZERO_TRY(make_tokenizer(train, error));
     ZERO_TRY(read_shape(train, error));
-    ZERO_TRY(zr_gpt2_build(&train->shape, &zr_gpt2_unit_ops, &train->model, error));
+    ZERO_TRY(zr_lm_create(&train->model_config, &train->model, error));
     train->parameters = zr_model_parameters(train->model);
     return make_datasets(train, error);
 }
@@ -115,5 +116,5 @@ void zr_train_release_data(zr_train *train)
     zr_text_free(&train->text);
     zr_text_free(&train->val_text);
     zr_tokenizer_destroy(train->tokenizer);
-    zr_gpt2_free(train->model);
+    zr_lm_free(train->model);
 }

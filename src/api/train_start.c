@@ -24,13 +24,13 @@ static void say(const zr_train *train, const char *format, ...)
 void zr_train_describe_model(const zr_train *train)
 {
     const zero_train_options *options = train->options;
-    const zero_gpt2_config *shape = &train->shape;
+    const zr_lm_shape *shape = &train->shape;
     if (options->new_spec)
-        say(train, "model    new random weights, %s; vocabulary %lld (%s)", options->new_spec, (long long)shape->vocab_size, zr_tokenizer_name(train->tokenizer));
+        say(train, "model    new random weights, %s; vocabulary %lld (%s)", options->new_spec, (long long)shape->vocab, zr_tokenizer_name(train->tokenizer));
     else
-        say(train, "model    from %s; vocabulary %lld (%s)", options->model_dir, (long long)shape->vocab_size, zr_tokenizer_name(train->tokenizer));
-    say(train, "         %.3f M parameters: %lld layers, %lld heads, width %lld, context %lld", (double)train->parameters / 1e6, (long long)shape->n_layer,
-        (long long)shape->n_head, (long long)shape->n_embd, (long long)shape->n_positions);
+        say(train, "model    from %s; vocabulary %lld (%s)", options->model_dir, (long long)shape->vocab, zr_tokenizer_name(train->tokenizer));
+    say(train, "         %.3f M parameters: %lld layers, %lld heads, width %lld, context %lld", (double)train->parameters / 1e6, (long long)shape->layers,
+        (long long)shape->heads, (long long)shape->width, (long long)shape->positions);
     say(train, "text     %s%s: %lld bytes, %lld tokens to train on", options->data[0], options->data_count > 1 ? " and others" : "",
         (long long)train->text.length, (long long)train->data.count);
     if (!train->val.tokens)

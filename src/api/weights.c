@@ -3,10 +3,11 @@
 #include "api/model_view.h"
 #include "layers/layers.h"
 
-// GPT-2's names stand behind "transformer." in Hugging Face's files; other models keep their own.
+// What stands before a name in Hugging Face's files ("transformer." for GPT-2); a user's models keep their own.
 static const char *prefix_of(const zero_model *model)
 {
-    return model->units[0].ops == zr_gpt2_unit_ops.embedding ? "transformer." : "";
+    const zr_lm_config *ours = zr_lm_config_of(model);
+    return ours ? zr_architecture_of(ours->kind)->file_prefix : "";
 }
 
 typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view, zero_error *error);

@@ -1,4 +1,4 @@
-// Arithmetic on buffers, in five tables behind a queue (contracts 3, 12; the fifth in optimizer_ops.h). ref/ is plain C and the oracle; cpu/ is oneDNN and SIMD.
+// Arithmetic on buffers, in five tables behind a queue (contracts 3, 12; attention's in attention_ops.h, the fifth in optimizer_ops.h). ref/ is plain C and the oracle; cpu/ is oneDNN and SIMD.
 //
 // A queue belongs to one rank's thread and orders what is submitted to it; on the CPU every call has finished when it
 // returns. All sizes in elements, all matrices dense and row-major, all pointers 64-byte aligned unless a comment says
@@ -8,6 +8,7 @@
 #ifndef ZR_COMPUTE_COMPUTE_H
 #define ZR_COMPUTE_COMPUTE_H
 
+#include "compute/attention_ops.h"
 #include "compute/optimizer_ops.h"
 
 typedef struct zr_backend zr_backend;
@@ -35,7 +36,7 @@ typedef struct zr_product_ops {
     zero_status (*run)(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand, void *d, zero_error *error);
 } zr_product_ops;
 
-typedef struct zr_norm { // LayerNorm over the last dimension; statistics in fp32, one pair a row
+typedef struct zr_norm { // LayerNorm or RMSNorm over the last dimension; statistics in fp32
     zero_dtype dtype;  // of y, dy, gamma, beta, and of what residual_norm_forward adds
     zero_dtype stream; // of x, sum, dx: the residual stream
     int64_t rows, width;
@@ -57,34 +58,24 @@ typedef struct zr_row_ops {
     // added to where add_parameters. scratch: norm_scratch bytes, 64-byte aligned.
     void (*norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *mean, const float *rstd, const void *past, void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch);
     size_t (*norm_scratch)(const zr_queue *queue, const zr_norm *norm);
+    // RMSNorm: y = x * rstd * gamma, rstd = 1/sqrt(mean of squares + epsilon); rstd (rows) may be NULL. Otherwise as the three above; dx
+    // may be dy where stream == dtype.
+    void (*rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, void *y, float *rstd);
+    void (*residual_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum, const void *gamma, void *y, float *rstd);
+    void (*rms_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *rstd, const void *past, void *dx, float *dgamma, bool add_parameters, void *scratch);
     // loss[i] (rows) = -log softmax(logits[i])[target[i]], in fp32; where gradient: logits are overwritten by their gradient.
     // target < 0: the row counts nothing (loss 0, gradient 0).
     void (*loss)(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss, bool gradient);
     void (*softmax)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x); // in place
 } zr_row_ops;
 
-typedef struct zr_attention { // causal self-attention over packed qkv (batch, seq, 3*heads*head_dim): q | k | v, each (heads, head_dim)
-    zero_dtype dtype;     // of qkv, out and their gradients; scores, probabilities and sums are fp32
-    int64_t batch, seq, heads, head_dim;
-    float scale;          // of the scores, 1/sqrt(head_dim)
-    float dropout;        // of the probabilities; 0: none
-    uint64_t dropout_key; // see zr_dropout_keep; element index ((b*heads + h)*seq + i)*seq + j
-} zr_attention;
-
-typedef struct zr_attention_ops { // never stores a (seq x seq) matrix a head; works on blocks
-    size_t (*scratch)(const zr_queue *queue, const zr_attention *attention);
-    // out (batch, seq, heads*head_dim); lse (batch, heads, seq): log-sum-exp of the scores, kept for backward; NULL: evaluation
-    void (*forward)(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse, void *scratch);
-    // dqkv (as qkv): every element is set.
-    void (*backward)(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out, const float *lse, const void *dout, void *dqkv, void *scratch);
-    // One new position: qkv (3*heads*head_dim) of position `at`, cache k and v (heads, capacity, head_dim) fp32 each, filled up to `at`
-    // exclusive and extended here; out (heads*head_dim). For generation.
-    void (*decode)(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache, int64_t capacity, int64_t at, void *out);
-} zr_attention_ops;
-
 typedef struct zr_element_ops {
     void (*gelu_forward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out);              // gelu_new (tanh); out may be pre
     void (*gelu_backward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *d);               // d *= gelu'(pre), in place
+    // out = silu(gate) * up, silu(x) = x / (1 + e^-x); out may be gate or up. Backward: the gradients of both from d, of out; d_gate and d_up
+    // may be d, gate or up each, and not each other.
+    void (*silu_gate_forward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, void *out);
+    void (*silu_gate_backward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, const void *d, void *d_gate, void *d_up);
     // out = x + branch; stream: of x and out, dtype: of branch. out may be x.
     void (*add)(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x, const void *branch, void *out);
     // 1/(1-p) x where kept, else 0; from: of x, to: of out. p = 0 converts. out may be x where the types are the same.

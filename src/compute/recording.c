@@ -87,6 +87,29 @@ static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
     return plain.backend->rows->norm_scratch(&plain, norm);
 }
 
+static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, void *y, float *rstd)
+{
+    entry entry = enter(queue);
+    queue->backend->rows->rms_forward(queue, norm, x, gamma, y, rstd);
+    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * (size_of(norm->stream) + size_of(norm->dtype)), 0);
+}
+
+static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum, const void *gamma, void *y, float *rstd)
+{
+    entry entry = enter(queue);
+    queue->backend->rows->residual_rms_forward(queue, norm, x, branch, sum, gamma, y, rstd);
+    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * 2 * (size_of(norm->stream) + size_of(norm->dtype)), 0);
+}
+
+static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *rstd, const void *past, void *dx,
+                         float *dgamma, bool add_parameters, void *scratch)
+{
+    int64_t streams = past ? 3 : 2;
+    entry entry = enter(queue);
+    queue->backend->rows->rms_backward(queue, norm, dy, x, gamma, rstd, past, dx, dgamma, add_parameters, scratch);
+    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
+}
+
 static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss, bool gradient)
 {
     entry entry = enter(queue);
@@ -108,8 +131,13 @@ static size_t attention_scratch(const zr_queue *queue, const zr_attention *atten
     return plain.backend->attention->scratch(&plain, attention);
 }
 
-// Bytes of (batch, seq, heads*head_dim), and flops of one product of all its rows with all keys up to the diagonal.
-static int64_t attention_bytes(const zr_attention *a)
+// Bytes of qkv and of (batch, seq, heads*head_dim), and flops of one product of all its rows with all keys up to the diagonal.
+static int64_t attention_bytes_in(const zr_attention *a)
+{
+    return a->batch * a->seq * zr_attention_row(a) * size_of(a->dtype);
+}
+
+static int64_t attention_bytes_out(const zr_attention *a)
 {
     return a->batch * a->seq * a->heads * a->head_dim * size_of(a->dtype);
 }
@@ -123,7 +151,7 @@ static void attention_forward(zr_queue *queue, const zr_attention *attention, co
 {
     entry entry = enter(queue);
     queue->backend->attention->forward(queue, attention, qkv, out, lse, scratch);
-    leave(&entry, ZR_ACTIVITY_attention, 4 * attention_bytes(attention), 2 * attention_flops(attention));
+    leave(&entry, ZR_ACTIVITY_attention, attention_bytes_in(attention) + attention_bytes_out(attention), 2 * attention_flops(attention));
 }
 
 static void attention_backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out, const float *lse, const void *dout, void *dqkv,
@@ -131,14 +159,28 @@ static void attention_backward(zr_queue *queue, const zr_attention *attention, c
 {
     entry entry = enter(queue);
     queue->backend->attention->backward(queue, attention, qkv, out, lse, dout, dqkv, scratch);
-    leave(&entry, ZR_ACTIVITY_attention, 8 * attention_bytes(attention), 5 * attention_flops(attention));
+    leave(&entry, ZR_ACTIVITY_attention, 2 * (attention_bytes_in(attention) + attention_bytes_out(attention)), 5 * attention_flops(attention));
 }
 
 static void attention_decode(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache, int64_t capacity, int64_t at, void *out)
 {
     entry entry = enter(queue);
     queue->backend->attention->decode(queue, attention, qkv, k_cache, v_cache, capacity, at, out);
-    leave(&entry, ZR_ACTIVITY_attention, 2 * (at + 1) * attention->heads * attention->head_dim * (int64_t)sizeof(float), 0);
+    leave(&entry, ZR_ACTIVITY_attention, 2 * (at + 1) * attention->kv_heads * attention->head_dim * (int64_t)sizeof(float), 0);
+}
+
+static void rotary_table(zr_queue *queue, const zr_rotary *rotary, float *table)
+{
+    entry entry = enter(queue);
+    queue->backend->attention->rotary_table(queue, rotary, table);
+    leave(&entry, ZR_ACTIVITY_element, rotary->seq * rotary->head_dim * (int64_t)sizeof(float), 0);
+}
+
+static void rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table, bool back, const void *x, int64_t x_step, void *y, int64_t y_step)
+{
+    entry entry = enter(queue);
+    queue->backend->attention->rotate(queue, rotary, heads, table, back, x, x_step, y, y_step);
+    leave(&entry, ZR_ACTIVITY_element, 2 * rotary->batch * rotary->seq * heads * rotary->head_dim * size_of(rotary->dtype), 0);
 }
 
 static void gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out)
@@ -153,6 +195,20 @@ static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const vo
     entry entry = enter(queue);
     queue->backend->elements->gelu_backward(queue, dtype, n, pre, d);
     leave(&entry, ZR_ACTIVITY_gelu, 3 * n * size_of(dtype), 0);
+}
+
+static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, void *out)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->silu_gate_forward(queue, dtype, n, gate, up, out);
+    leave(&entry, ZR_ACTIVITY_element, 3 * n * size_of(dtype), 0);
+}
+
+static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, const void *d, void *d_gate, void *d_up)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->silu_gate_backward(queue, dtype, n, gate, up, d, d_gate, d_up);
+    leave(&entry, ZR_ACTIVITY_element, 5 * n * size_of(dtype), 0);
 }
 
 static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x, const void *branch, void *out)
@@ -273,6 +329,9 @@ static const zr_row_ops row_ops = {
     .residual_norm_forward = residual_norm_forward,
     .norm_backward = norm_backward,
     .norm_scratch = norm_scratch,
+    .rms_forward = rms_forward,
+    .residual_rms_forward = residual_rms_forward,
+    .rms_backward = rms_backward,
     .loss = loss,
     .softmax = softmax,
 };
@@ -282,11 +341,15 @@ static const zr_attention_ops attention_ops = {
     .forward = attention_forward,
     .backward = attention_backward,
     .decode = attention_decode,
+    .rotary_table = rotary_table,
+    .rotate = rotate,
 };
 
 static const zr_element_ops element_ops = {
     .gelu_forward = gelu_forward,
     .gelu_backward = gelu_backward,
+    .silu_gate_forward = silu_gate_forward,
+    .silu_gate_backward = silu_gate_backward,
     .add = add,
     .dropout = dropout,
     .convert = convert,

@@ -45,6 +45,6 @@ zero_status zr_attention_layer_backward(zr_block *block, const void *x, const vo
                                 work->scratch));
     queue->backend->attention->backward(queue, &block->attention, saved->qkv, saved->attended, saved->lse, d_attended,
                                         d_qkv, work->scratch);
-    zr_layer_norm_forward(block->context, &block->ln1, x, work->normed, NULL, NULL);
+    zr_norm_forward(block->context, &block->ln1, x, work->normed, NULL, NULL);
     return zr_linear_backward(block->context, &block->qkv, work->normed, d_qkv, work->narrow, work->scratch);
 }

@@ -8,6 +8,7 @@
 
 #include "layers/layers.h"
 #include "layers/linear.h"
+#include "model/gpt2.h"
 
 // R = batch x seq rows, C = n_embd, F = n_inner, H heads. Types: T, of parameters and activations (zero_shape.dtype); S, of the
 // residual stream, its gradient and so of boundaries (zr_stream_dtype).
@@ -34,12 +35,15 @@ typedef struct zr_block { // one call: sizes of every layer, and buffers
     int64_t rows, width, inner;
     float dropout;           // of what joins the residual stream; 0 in evaluation
     uint64_t attention_key, mlp_key; // of that dropout
-    zr_layer_norm ln1, ln2;
+    zr_norm_layer ln1, ln2;
     zr_linear qkv, attention_proj, fc, mlp_proj;
     zr_attention attention;
     zr_block_saved saved; // evaluation: aliases of work and out where something has to be held for a moment
     zr_block_work work;
 } zr_block;
+
+// gpt2_block.c: sizes and buffers of a call; returns the bytes of workspace (and *saved_bytes). Buffers NULL: only counts.
+size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved, void *workspace, zr_block *block, size_t *saved_bytes);
 
 // attention.c: ln_1 has been applied (work.normed); the half's result, dropout applied, goes to the first (R, C) of work.wide.
 zero_status zr_attention_layer_forward(zr_block *block);

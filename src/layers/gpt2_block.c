@@ -2,31 +2,24 @@
 // Saved a row: ln_1 and ln_2 statistics, qkv, attention's output and log-sum-exp, the stream between the halves, and the
 // MLP's pre-activation. Recomputed in backward: both norms' outputs, gelu's output, attention's probabilities, dropout masks.
 #include "base/dtype.h"
-#include "layers/gpt2_units.h"
+#include "layers/block.h"
+#include "layers/lm_units.h"
 #include <math.h>
 
-static zr_layer_norm norm_of(const zr_gpt2_unit *hyper, zero_dtype dtype, int64_t rows, int weight)
+static zr_norm_layer norm_of(const zr_lm_unit *hyper, zero_dtype dtype, int64_t rows, int weight)
 {
-    const zero_gpt2_config *config = &hyper->config;
-    return (zr_layer_norm){.norm = {.dtype = dtype,
-                                    .stream = zr_stream_dtype(dtype),
-                                    .rows = rows,
-                                    .width = config->n_embd,
-                                    .epsilon = config->layer_norm_epsilon},
-                           .weight = hyper->tensor[weight],
-                           .bias = hyper->tensor[weight + 1]};
+    return zr_lm_norm(hyper, dtype, rows, 0, hyper->tensor[weight], hyper->tensor[weight + 1]);
 }
 
-// weight: 0 to 3, in the order of forward; bias: enum zr_gpt2_block_tensor.
-static zr_linear linear_of(const zr_gpt2_unit *hyper, zero_dtype dtype, int64_t rows, int64_t in, int64_t out, int weight, int bias)
+static zr_linear linear_of(const zr_lm_unit *hyper, zero_dtype dtype, int64_t rows, int64_t in, int64_t out, enum zr_gpt2_weight weight, enum zr_gpt2_block_tensor bias)
 {
     return (zr_linear){.dtype = dtype, .rows = rows, .in = in, .out = out, .weight = hyper->weights[weight], .bias = hyper->tensor[bias]};
 }
 
-static void layers_set(const zr_gpt2_unit *hyper, const zero_shape *shape, bool training, zr_block *block)
+static void layers_set(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *block)
 {
-    const zero_gpt2_config *config = &hyper->config;
-    int64_t rows = shape->batch * shape->seq, width = config->n_embd, inner = config->n_inner;
+    const zero_gpt2_config *config = &hyper->config.gpt2;
+    int64_t rows = shape->batch * shape->seq, width = config->n_embd, inner = zr_gpt2_inner(config);
     int64_t head_dim = width / config->n_head;
     zero_dtype dtype = shape->dtype;
     *block = (zr_block){
@@ -37,16 +30,17 @@ static void layers_set(const zr_gpt2_unit *hyper, const zero_shape *shape, bool 
         .inner = inner,
         .dropout = training ? config->resid_pdrop : 0,
         .ln1 = norm_of(hyper, dtype, rows, ZR_LN1_W),
-        .qkv = linear_of(hyper, dtype, rows, width, 3 * width, 0, ZR_ATTN_B),
-        .attention_proj = linear_of(hyper, dtype, rows, width, width, 1, ZR_ATTN_PROJ_B),
+        .qkv = linear_of(hyper, dtype, rows, width, 3 * width, ZR_GPT2_QKV, ZR_ATTN_B),
+        .attention_proj = linear_of(hyper, dtype, rows, width, width, ZR_GPT2_PROJ, ZR_ATTN_PROJ_B),
         .ln2 = norm_of(hyper, dtype, rows, ZR_LN2_W),
-        .fc = linear_of(hyper, dtype, rows, width, inner, 2, ZR_FC_B),
-        .mlp_proj = linear_of(hyper, dtype, rows, inner, width, 3, ZR_MLP_PROJ_B),
+        .fc = linear_of(hyper, dtype, rows, width, inner, ZR_GPT2_FC, ZR_FC_B),
+        .mlp_proj = linear_of(hyper, dtype, rows, inner, width, ZR_GPT2_MLP_PROJ, ZR_MLP_PROJ_B),
         .attention = {
             .dtype = dtype,
             .batch = shape->batch,
             .seq = shape->seq,
             .heads = config->n_head,
+            .kv_heads = config->n_head,
             .head_dim = head_dim,
             .scale = (float)(1 / sqrt((double)head_dim)),
             .dropout = training ? config->attn_pdrop : 0,
@@ -91,15 +85,15 @@ static size_t work_set(const zr_block *block, int threads, void *base, zr_block_
     return carver.used;
 }
 
-size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved, void *workspace,
-                        zr_block *block, size_t *saved_bytes)
+size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved, void *workspace, zr_block *block, size_t *saved_bytes)
 {
-    layers_set(unit->hyper, shape, training, block);
+    layers_set(zr_lm_unit_at(unit), shape, training, block);
     *saved_bytes = saved_set(block, saved, &block->saved);
     return work_set(block, shape->threads, workspace, &block->work);
 }
 
-void zr_block_alias(zr_block *block, void *out)
+// In evaluation and decoding nothing is saved: what has to be held for a moment lies in the workspace and in `out`.
+static void alias_saved(zr_block *block, void *out)
 {
     block->saved = (zr_block_saved){
         .qkv = block->work.wide, .attended = block->work.narrow, .middle = out, .fc = block->work.wide};
@@ -108,9 +102,8 @@ void zr_block_alias(zr_block *block, void *out)
 static zero_status block_set(zero_context *context, zr_block *block)
 {
     size_t saved_bytes;
-    ZERO_TRY(zr_gpt2_threads_check(context));
-    zr_block_lay_out(context->unit, &context->shape, context->training, context->saved, context->workspace, block,
-                     &saved_bytes);
+    ZERO_TRY(zr_lm_threads_check(context));
+    zr_block_lay_out(context->unit, &context->shape, context->training, context->saved, context->workspace, block, &saved_bytes);
     block->context = context;
     block->attention.dropout_key = zr_context_key(context, ZR_SITE_ATTENTION);
     block->attention_key = zr_context_key(context, ZR_SITE_ATTENTION_RESIDUAL);
@@ -118,18 +111,23 @@ static zero_status block_set(zero_context *context, zr_block *block)
     return ZERO_OK;
 }
 
+static void list_products(const zr_block *block, bool training, zero_unit_sizes *out)
+{
+    zr_linear_products(&block->qkv, training, out);
+    zr_linear_products(&block->attention_proj, training, out);
+    zr_linear_products(&block->fc, training, out);
+    zr_linear_products(&block->mlp_proj, training, out);
+}
+
 static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
                                zero_unit_sizes *out)
 {
-    const zero_gpt2_config *config = zr_gpt2_config_at(unit);
+    const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     zr_block block;
-    ZERO_TRY(zr_gpt2_shape_check(config, shape, NULL));
-    *out = (zero_unit_sizes){.out = zr_gpt2_boundary(config, shape), .backward_reads = 1, .backward_reads_streamed = 1};
+    ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
+    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape), .backward_reads = 1, .backward_reads_streamed = 1};
     out->workspace_bytes = zr_block_lay_out(unit, shape, true, NULL, NULL, &block, &out->saved_bytes);
-    zr_linear_products(&block.qkv, true, out);
-    zr_linear_products(&block.attention_proj, true, out);
-    zr_linear_products(&block.fc, true, out);
-    zr_linear_products(&block.mlp_proj, true, out);
+    list_products(&block, true, out);
     return ZERO_OK;
 }
 
@@ -140,13 +138,13 @@ static zero_status block_forward(zero_context *context, const zero_tensors *in, 
     zr_block block;
     ZERO_TRY(block_set(context, &block));
     if (!context->training)
-        zr_block_alias(&block, y);
+        alias_saved(&block, y);
     const zr_block_saved *saved = &block.saved;
     const zr_block_work *work = &block.work;
 
-    zr_layer_norm_forward(context, &block.ln1, x, work->normed, saved->ln1_mean, saved->ln1_rstd);
+    zr_norm_forward(context, &block.ln1, x, work->normed, saved->ln1_mean, saved->ln1_rstd);
     ZERO_TRY(zr_attention_layer_forward(&block));
-    zr_layer_norm_residual_forward(context, &block.ln2, x, work->wide, saved->middle, work->normed, saved->ln2_mean,
+    zr_norm_residual_forward(context, &block.ln2, x, work->wide, saved->middle, work->normed, saved->ln2_mean,
                                    saved->ln2_rstd);
     ZERO_TRY(zr_mlp_forward(&block));
     context->queue->backend->elements->add(context->queue, block.stream, block.dtype, block.rows * block.width,
@@ -165,17 +163,50 @@ static zero_status block_backward(zero_context *context, const zero_tensors *in,
     const zr_block_work *work = &block.work;
 
     ZERO_TRY(zr_mlp_backward(&block, d));
-    zr_layer_norm_backward(context, &block.ln2, work->narrow, saved->middle, saved->ln2_mean, saved->ln2_rstd, d, d,
+    zr_norm_backward(context, &block.ln2, work->narrow, saved->middle, saved->ln2_mean, saved->ln2_rstd, d, d,
                            work->scratch);
     ZERO_TRY(zr_attention_layer_backward(&block, x, d));
-    zr_layer_norm_backward(context, &block.ln1, work->narrow, x, saved->ln1_mean, saved->ln1_rstd, d, dx, work->scratch);
+    zr_norm_backward(context, &block.ln1, work->narrow, x, saved->ln1_mean, saved->ln1_rstd, d, dx, work->scratch);
     return ZERO_OK;
 }
 
-const zero_unit_ops zr_gpt2_block_ops = {
+static void decode_sizes(const zero_unit *unit, const zero_shape *shape, zero_unit_sizes *out)
+{
+    size_t unsaved;
+    zr_block block;
+    out->workspace_bytes = zr_block_lay_out(unit, shape, false, NULL, NULL, &block, &unsaved);
+    list_products(&block, false, out);
+}
+
+static zero_status decode(zero_context *context, zr_decode_cache *cache, const void *in, void *out)
+{
+    const zero_shape shape = {.batch = 1, .seq = 1, .threads = context->shape.threads, .dtype = context->shape.dtype};
+    size_t unsaved;
+    zr_block block;
+    ZERO_TRY(zr_lm_threads_check(context));
+    zr_block_lay_out(context->unit, &shape, false, NULL, context->workspace, &block, &unsaved);
+    alias_saved(&block, out);
+    block.context = context;
+    const zr_block_work *work = &block.work;
+
+    zr_norm_forward(context, &block.ln1, in, work->normed, NULL, NULL);
+    ZERO_TRY(zr_attention_layer_decode(&block, cache, zr_lm_unit_at(context->unit)->layer));
+    zr_norm_residual_forward(context, &block.ln2, in, work->wide, out, work->normed, NULL, NULL);
+    ZERO_TRY(zr_mlp_forward(&block));
+    context->queue->backend->elements->add(context->queue, block.stream, block.dtype, block.width, out, work->narrow, out);
+    return ZERO_OK;
+}
+
+static const zero_unit_ops block_ops = {
     .kind = "block",
     .dtypes = ZR_LAYER_DTYPES,
     .sizes = block_sizes,
     .forward = block_forward,
     .backward = block_backward,
+};
+
+const zr_block_layers zr_gpt2_block_layers = {
+    .ops = &block_ops,
+    .decode_sizes = decode_sizes,
+    .decode = decode,
 };

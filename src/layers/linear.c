@@ -1,6 +1,6 @@
 // Linear: one product forward; two products and a column sum backward.
 //
-// Tiled by columns (memory-centric tiling, ZeRO-Infinity section 5.1.3) each tile's products read and write dense operands, that are
+// Tiled by outputs (memory-centric tiling, ZeRO-Infinity section 5.1.3) each tile's products read and write dense operands, that are
 // copied from and to the columns of y and dy: so y, dW and db have the bits of the untiled products. dx is a sum over tiles in fp32.
 #include "base/dtype.h"
 #include "layers/linear.h"
@@ -23,8 +23,9 @@ static zr_product product_forward(const zr_linear *linear, int64_t columns)
         .m = linear->rows,
         .n = columns,
         .k = linear->in,
+        .trans_b = linear->outputs_first,
         .gelu_a = linear->gelu,
-        .epilogue = ZR_EPILOGUE_BIAS,
+        .epilogue = linear->bias < 0 ? ZR_EPILOGUE_NONE : ZR_EPILOGUE_BIAS,
     };
 }
 
@@ -36,12 +37,12 @@ static zr_product product_input(const zr_linear *linear) // dx = dy W^T
         .m = linear->rows,
         .n = linear->in,
         .k = linear->out,
-        .trans_b = true,
+        .trans_b = !linear->outputs_first,
         .epilogue = linear->gelu ? ZR_EPILOGUE_GELU_BACKWARD : ZR_EPILOGUE_NONE,
     };
 }
 
-static zr_product product_tile_input(const zr_linear *linear, int64_t columns, bool add) // dx += dy_t W_t^T, fp32
+static zr_product product_sum_input(const zr_linear *linear, int64_t columns, bool add) // dx += dy_t W_t^T, fp32; t: some columns, or all
 {
     return (zr_product){
         .dtype = linear->dtype,
@@ -49,18 +50,18 @@ static zr_product product_tile_input(const zr_linear *linear, int64_t columns, b
         .m = linear->rows,
         .n = linear->in,
         .k = columns,
-        .trans_b = true,
+        .trans_b = !linear->outputs_first,
         .add = add,
     };
 }
 
-static zr_product product_weight(const zr_linear *linear, int64_t columns) // dW = x^T dy, fp32
+static zr_product product_weight(const zr_linear *linear, int64_t columns) // dW = x^T dy, fp32; outputs first: dy^T x
 {
     return (zr_product){
         .dtype = linear->dtype,
         .out = ZERO_F32,
-        .m = linear->in,
-        .n = columns,
+        .m = linear->outputs_first ? columns : linear->in,
+        .n = linear->outputs_first ? linear->in : columns,
         .k = linear->rows,
         .trans_a = true,
         .gelu_a = linear->gelu,
@@ -94,14 +95,19 @@ static char *column_of(const zr_linear *linear, const void *matrix, int tile)
     return (char *)matrix + tile * linear->weight.step * (int64_t)zero_dtype_bytes(linear->dtype);
 }
 
+static const void *bias_of(const zero_context *context, const zr_linear *linear)
+{
+    return linear->bias < 0 ? NULL : zero_parameter(context, 0, linear->bias);
+}
+
 static zero_status forward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x, void *y, const tile_scratch *scratch)
 {
     zr_queue *queue = context->queue;
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
     const zr_product product = product_forward(linear, columns);
-    const char *bias = column_of(linear, zero_parameter(context, 0, linear->bias), tile);
+    const void *bias = bias_of(context, linear);
     const void *weight = zero_parameter(context, linear->weight.piece + tile, 0);
-    ZERO_TRY(queue->backend->product->run(queue, &product, x, weight, bias, scratch->columns, context->error));
+    ZERO_TRY(queue->backend->product->run(queue, &product, x, weight, bias ? column_of(linear, bias, tile) : NULL, scratch->columns, context->error));
     queue->backend->elements->copy_rows(queue, linear->rows, columns * size, scratch->columns, columns * size, column_of(linear, y, tile), linear->out * size);
     return ZERO_OK;
 }
@@ -125,13 +131,14 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
         return forward_tiles(context, linear, x, y, scratch);
     zr_product product = product_forward(linear, linear->out);
     const void *weight = zero_parameter(context, 0, linear->weight.tensor);
-    const void *bias = zero_parameter(context, 0, linear->bias);
-    return queue->backend->product->run(queue, &product, x, weight, bias, y, context->error);
+    return queue->backend->product->run(queue, &product, x, weight, bias_of(context, linear), y, context->error);
 }
 
 static void backward_bias(zero_context *context, const zr_linear *linear, const void *dy, void *scratch)
 {
     int add = 0;
+    if (linear->bias < 0)
+        return;
     float *d_bias = zero_gradient(context, 0, linear->bias, &add);
     context->queue->backend->elements->column_sum(context->queue, linear->dtype, linear->rows, linear->out, dy, d_bias, add, scratch);
 }
@@ -143,30 +150,36 @@ static zero_status backward_weight(zero_context *context, const zr_linear *linea
     int add = 0;
     float *d_weight = zero_gradient(context, piece, tensor, &add);
     product.add = add;
-    return queue->backend->product->run(queue, &product, x, dy, NULL, d_weight, context->error);
+    return queue->backend->product->run(queue, &product, linear->outputs_first ? dy : x, linear->outputs_first ? x : dy, NULL, d_weight, context->error);
 }
 
-static zero_status backward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x, const void *dy, const tile_scratch *scratch)
+static zero_status backward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x, const void *dy, float *dx, bool add, void *columns_of_dy)
 {
     zr_queue *queue = context->queue;
     int piece = linear->weight.piece + tile;
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
-    const zr_product input = product_tile_input(linear, columns, tile + 1 < linear->weight.tiles);
-    queue->backend->elements->copy_rows(queue, linear->rows, columns * size, column_of(linear, dy, tile), linear->out * size, scratch->columns, columns * size);
-    ZERO_TRY(backward_weight(context, linear, piece, 0, columns, x, scratch->columns));
-    return queue->backend->product->run(queue, &input, scratch->columns, zero_parameter(context, piece, 0), NULL, scratch->dx, context->error);
+    const zr_product input = product_sum_input(linear, columns, add);
+    queue->backend->elements->copy_rows(queue, linear->rows, columns * size, column_of(linear, dy, tile), linear->out * size, columns_of_dy, columns * size);
+    ZERO_TRY(backward_weight(context, linear, piece, 0, columns, x, columns_of_dy));
+    return queue->backend->product->run(queue, &input, columns_of_dy, zero_parameter(context, piece, 0), NULL, dx, context->error);
 }
 
-static zero_status backward_tiles(zero_context *context, const zr_linear *linear, const void *x, const void *dy, void *dx, void *scratch)
+static zero_status backward_tiles(zero_context *context, const zr_linear *linear, const void *x, const void *dy, float *dx, bool add, void *columns)
+{
+    for (int t = linear->weight.tiles - 1; t >= 0; t--) {
+        ZERO_TRY(zero_piece_begin(context, linear->weight.piece + t));
+        ZERO_TRY(backward_tile(context, linear, t, x, dy, dx, add || t + 1 < linear->weight.tiles, columns));
+        ZERO_TRY(zero_piece_end(context, linear->weight.piece + t));
+    }
+    return ZERO_OK;
+}
+
+static zero_status backward_rounded_tiles(zero_context *context, const zr_linear *linear, const void *x, const void *dy, void *dx, void *scratch)
 {
     const zr_element_ops *elements = context->queue->backend->elements;
     tile_scratch tiles;
     lay_out(linear, scratch, &tiles);
-    for (int t = linear->weight.tiles - 1; t >= 0; t--) {
-        ZERO_TRY(zero_piece_begin(context, linear->weight.piece + t));
-        ZERO_TRY(backward_tile(context, linear, t, x, dy, &tiles));
-        ZERO_TRY(zero_piece_end(context, linear->weight.piece + t));
-    }
+    ZERO_TRY(backward_tiles(context, linear, x, dy, tiles.dx, false, tiles.columns));
     elements->convert(context->queue, ZERO_F32, linear->dtype, linear->rows * linear->in, tiles.dx, dx);
     if (linear->gelu)
         elements->gelu_backward(context->queue, linear->dtype, linear->rows * linear->in, x, dx);
@@ -177,13 +190,28 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, c
                                void *scratch)
 {
     zr_queue *queue = context->queue;
+    assert(!linear->gelu || !linear->outputs_first);
     backward_bias(context, linear, dy, scratch);
     if (is_tiled(linear))
-        return backward_tiles(context, linear, x, dy, dx, scratch);
+        return backward_rounded_tiles(context, linear, x, dy, dx, scratch);
     ZERO_TRY(backward_weight(context, linear, 0, linear->weight.tensor, linear->out, x, dy));
     zr_product product = product_input(linear);
     const void *weight = zero_parameter(context, 0, linear->weight.tensor);
     return queue->backend->product->run(queue, &product, dy, weight, linear->gelu ? x : NULL, dx, context->error);
+}
+
+zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x, const void *dy, float *dx, bool add, void *scratch)
+{
+    zr_queue *queue = context->queue;
+    tile_scratch tiles;
+    assert(!linear->gelu);
+    backward_bias(context, linear, dy, scratch);
+    lay_out(linear, scratch, &tiles);
+    if (is_tiled(linear))
+        return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);
+    ZERO_TRY(backward_weight(context, linear, 0, linear->weight.tensor, linear->out, x, dy));
+    const zr_product product = product_sum_input(linear, linear->out, add);
+    return queue->backend->product->run(queue, &product, dy, zero_parameter(context, 0, linear->weight.tensor), NULL, dx, context->error);
 }
 
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls)
@@ -199,7 +227,7 @@ void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int ca
 
 static void append_tile_products(const zr_linear *linear, int64_t columns, int calls, bool training, zero_unit_sizes *sizes)
 {
-    const zr_product forward = product_forward(linear, columns), weight = product_weight(linear, columns), input = product_tile_input(linear, columns, true);
+    const zr_product forward = product_forward(linear, columns), weight = product_weight(linear, columns), input = product_sum_input(linear, columns, true);
     zr_product_append(sizes, &forward, calls);
     if (training) {
         zr_product_append(sizes, &weight, calls);

@@ -3,14 +3,15 @@
 #define ZR_LAYERS_LINEAR_H
 
 #include "layers/layout.h"
-#include "model/gpt2.h"
+#include "model/lm_build.h"
 
-typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out): Hugging Face's Conv1D
+typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out)
     zero_dtype dtype; // of all of these
-    bool gelu;        // gelu(x) in x's place: x and dx are before gelu, whose output is never stored
+    bool gelu;        // gelu(x) in x's place: x and dx are before gelu, whose output is never stored. Not with outputs_first
+    bool outputs_first; // W lies as (out, in), torch's Linear, and tiles are of its rows; else as (in, out), Hugging Face's Conv1D, of its columns
     int64_t rows, in, out;
-    int bias;               // tensor of the unit's piece 0
-    zr_weight_place weight; // tiled: by columns, pieces that come and go
+    int bias;               // tensor of the unit's piece 0; -1: none
+    zr_weight_place weight; // tiled: by outputs, pieces that come and go
 } zr_linear;
 
 // scratch: of zr_linear_scratch.
@@ -18,24 +19,27 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
 // Gradients of weight and bias, then dx(rows, in) = dy W^T [* gelu'(x)]. dx may be x unless gelu.
 zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const void *x, const void *dy, void *dx,
                                void *scratch);
+// As above where several linears read one x: dx is fp32, set or, where `add`, added to. Not with gelu.
+zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x, const void *dy, float *dx, bool add,
+                                   void *scratch);
 size_t zr_linear_scratch(const zr_linear *linear, int threads);
 // Appends the products of forward and, where `training`, of backward.
 void zr_linear_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes);
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls);
 
-typedef struct zr_layer_norm {
+typedef struct zr_norm_layer { // LayerNorm; RMSNorm, without mean and bias, where `rms`
     zr_norm norm;
+    bool rms;
     int piece, weight, bias; // tensors of the unit
-} zr_layer_norm;
+} zr_norm_layer;
 
 // mean, rstd (rows) or NULL
-void zr_layer_norm_forward(zero_context *context, const zr_layer_norm *layer, const void *x, void *y, float *mean,
-                           float *rstd);
+void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y, float *mean, float *rstd);
 // sum = x + branch and y = its norm; sum may be x.
-void zr_layer_norm_residual_forward(zero_context *context, const zr_layer_norm *layer, const void *x, const void *branch,
-                                    void *sum, void *y, float *mean, float *rstd);
+void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x, const void *branch,
+                              void *sum, void *y, float *mean, float *rstd);
 // dx = [past +] gradient of the norm's input; past may be dx or NULL
-void zr_layer_norm_backward(zero_context *context, const zr_layer_norm *layer, const void *dy, const void *x,
-                            const float *mean, const float *rstd, const void *past, void *dx, void *scratch);
+void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const void *dy, const void *x,
+                      const float *mean, const float *rstd, const void *past, void *dx, void *scratch);
 
 #endif

@@ -1,26 +1,26 @@
-// The head: final norm, logits against wte, mean cross-entropy, in chunks of rows so that the full logits never exist.
+// The head: final norm, logits against the table of tokens, mean cross-entropy, in chunks of rows so that the full logits never exist.
 //
-//   for each chunk:  logits = x wte^T;  row losses, logits become their gradient;  dwte += dlogits^T x;  x becomes dx = dlogits wte
+//   for each chunk:  logits = x table^T;  row losses, logits become their gradient;  dtable += dlogits^T x;  x becomes dx = dlogits table
 //
-// Tiled, wte comes in tiles of its rows: all logits are stored, tile by tile; then the rows' losses; then gradients, tile by tile.
+// Tiled, table comes in tiles of its rows: all logits are stored, tile by tile; then the rows' losses; then gradients, tile by tile.
 //
-//   for each tile, for each chunk:  logits[:, tile] = x wte_tile^T          row losses, logits become their gradient
-//   for each tile, last first, for each chunk:  dwte_tile += dlogits[:, tile]^T x;  dx += dlogits[:, tile] wte_tile, fp32
+//   for each tile, for each chunk:  logits[:, tile] = x table_tile^T          row losses, logits become their gradient
+//   for each tile, last first, for each chunk:  dtable_tile += dlogits[:, tile]^T x;  dx += dlogits[:, tile] table_tile, fp32
 //
 // Nothing is saved from forward to backward: backward runs the chunks again; forward_backward runs them once.
 // The loss is the mean over the rows whose target is not negative, summed in double in the order of rows.
-#include "layers/gpt2_units.h"
+#include "layers/lm_units.h"
 
-#define LOGIT_BYTES (32 << 20) // of a chunk, where that leaves it CHUNK_ROWS_MIN rows: each chunk reads wte anew
+#define LOGIT_BYTES (32 << 20) // of a chunk, where that leaves it CHUNK_ROWS_MIN rows: each chunk reads table anew
 #define CHUNK_ROWS_MIN 64      // products narrower than this waste the machine
 #define CHUNK_ROWS_STEP 16     // chunks start 64-byte aligned in every array over rows
 
 typedef struct head {
     zero_context *context;
-    const zr_gpt2_unit *hyper;
-    const zero_gpt2_config *config;
+    const zr_lm_unit *hyper;
+    int64_t vocab, width;
     int64_t rows, chunk;
-    zr_layer_norm norm;
+    zr_norm_layer norm;
     float *mean, *rstd;   // (rows)
     zero_dtype dtype;
     void *normed;         // (rows, C); its gradient, once a chunk is through
@@ -33,42 +33,35 @@ typedef struct head {
     int64_t counted;      // rows whose target is not negative
 } head;
 
-zr_layer_norm zr_head_norm(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows)
+zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 {
-    return (zr_layer_norm){.norm = {.dtype = dtype,
-                                    .stream = zr_stream_dtype(dtype),
-                                    .rows = rows,
-                                    .width = config->n_embd,
-                                    .epsilon = config->layer_norm_epsilon},
-                           .piece = ZR_HEAD_NORM,
-                           .weight = 0,
-                           .bias = 1};
+    return zr_lm_norm(of, dtype, rows, ZR_HEAD_NORM, 0, 1);
 }
 
-zr_product zr_head_product(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows, int64_t tokens)
+zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens)
 {
-    return (zr_product){.dtype = dtype, .out = dtype, .m = rows, .n = tokens, .k = config->n_embd, .trans_b = true};
+    return (zr_product){.dtype = dtype, .out = dtype, .m = rows, .n = tokens, .k = of->shape.width, .trans_b = true};
 }
 
-static zr_product product_input(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows) // dx = dlogits wte
+static zr_product product_input(const zr_lm_unit *of, zero_dtype dtype, int64_t rows) // dx = dlogits table
 {
-    return (zr_product){.dtype = dtype, .out = dtype, .m = rows, .n = config->n_embd, .k = config->vocab_size};
+    return (zr_product){.dtype = dtype, .out = dtype, .m = rows, .n = of->shape.width, .k = of->shape.vocab};
 }
 
-static zr_product product_tile_input(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows, int64_t tokens) // dx += dlogits wte, fp32
+static zr_product product_tile_input(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens) // dx += dlogits table, fp32
 {
-    return (zr_product){.dtype = dtype, .out = ZERO_F32, .m = rows, .n = config->n_embd, .k = tokens};
+    return (zr_product){.dtype = dtype, .out = ZERO_F32, .m = rows, .n = of->shape.width, .k = tokens};
 }
 
-static zr_product product_weight(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows, int64_t tokens) // dwte = dlogits^T x, fp32
+static zr_product product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens) // dtable = dlogits^T x, fp32
 {
-    return (zr_product){.dtype = dtype, .out = ZERO_F32, .m = tokens, .n = config->n_embd, .k = rows, .trans_a = true};
+    return (zr_product){.dtype = dtype, .out = ZERO_F32, .m = tokens, .n = of->shape.width, .k = rows, .trans_a = true};
 }
 
 // Rows a chunk: as many as LOGIT_BYTES hold, then evened out over the chunks that this takes.
-static int64_t chunk_rows(const zero_gpt2_config *config, zero_dtype dtype, int64_t rows)
+static int64_t chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 {
-    int64_t most = ZR_MAX(LOGIT_BYTES / (int64_t)zero_dtype_bytes(dtype) / config->vocab_size, CHUNK_ROWS_MIN);
+    int64_t most = ZR_MAX(LOGIT_BYTES / (int64_t)zero_dtype_bytes(dtype) / of->shape.vocab, CHUNK_ROWS_MIN);
     int64_t chunks = (rows + most - 1) / most;
     int64_t even = (rows + chunks - 1) / chunks;
     return ZR_MIN(ZR_ROUND_UP(even, (int64_t)CHUNK_ROWS_STEP), rows);
@@ -76,29 +69,30 @@ static int64_t chunk_rows(const zero_gpt2_config *config, zero_dtype dtype, int6
 
 static bool is_tiled(const head *h)
 {
-    return h->hyper->wte.tiles > 1;
+    return h->hyper->table.tiles > 1;
 }
 
 static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void *workspace, head *h)
 {
-    const zero_gpt2_config *config = zr_gpt2_config_at(unit);
+    const zr_lm_unit *of = zr_lm_unit_at(unit);
     zr_carver carver = {.base = workspace};
     int64_t rows = shape->batch * shape->seq;
     zero_dtype dtype = shape->dtype;
-    *h = (head){.hyper = zr_gpt2_unit_at(unit),
-                .config = config,
+    *h = (head){.hyper = of,
+                .vocab = of->shape.vocab,
+                .width = of->shape.width,
                 .dtype = dtype,
                 .rows = rows,
-                .chunk = chunk_rows(config, dtype, rows),
-                .norm = zr_head_norm(config, dtype, rows)};
+                .chunk = chunk_rows(of, dtype, rows),
+                .norm = zr_head_norm(of, dtype, rows)};
     h->mean = zr_carve_floats(&carver, rows);
     h->rstd = zr_carve_floats(&carver, rows);
-    h->normed = zr_carve_as(&carver, dtype, rows * config->n_embd);
+    h->normed = zr_carve_as(&carver, dtype, rows * h->width);
     h->row_loss = zr_carve_floats(&carver, rows);
-    h->logits = zr_carve_as(&carver, dtype, (is_tiled(h) ? rows : h->chunk) * config->vocab_size);
+    h->logits = zr_carve_as(&carver, dtype, (is_tiled(h) ? rows : h->chunk) * h->vocab);
     if (is_tiled(h)) {
-        h->columns = zr_carve_as(&carver, dtype, h->chunk * h->hyper->wte.step);
-        h->dx = zr_carve_floats(&carver, rows * config->n_embd);
+        h->columns = zr_carve_as(&carver, dtype, h->chunk * h->hyper->table.step);
+        h->dx = zr_carve_floats(&carver, rows * h->width);
     }
     h->scratch = zr_carve(&carver, zr_scratch_norm(shape->threads, &h->norm.norm));
     return carver.used;
@@ -106,9 +100,9 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
 
 static void chunk_products(const head *h, int64_t rows, int64_t tokens, int calls, zero_unit_sizes *sizes)
 {
-    const zr_product logits = zr_head_product(h->config, h->dtype, rows, tokens);
-    const zr_product weight = product_weight(h->config, h->dtype, rows, tokens);
-    const zr_product input = is_tiled(h) ? product_tile_input(h->config, h->dtype, rows, tokens) : product_input(h->config, h->dtype, rows);
+    const zr_product logits = zr_head_product(h->hyper, h->dtype, rows, tokens);
+    const zr_product weight = product_weight(h->hyper, h->dtype, rows, tokens);
+    const zr_product input = is_tiled(h) ? product_tile_input(h->hyper, h->dtype, rows, tokens) : product_input(h->hyper, h->dtype, rows);
     zr_product_append(sizes, &logits, calls);
     zr_product_append(sizes, &weight, calls);
     zr_product_append(sizes, &input, calls);
@@ -117,22 +111,21 @@ static void chunk_products(const head *h, int64_t rows, int64_t tokens, int call
 // Chunks of all tiles but the last, and of the last, which is smaller.
 static void tile_products(const head *h, int64_t rows, int calls, zero_unit_sizes *sizes)
 {
-    int last = h->hyper->wte.tiles - 1;
+    int last = h->hyper->table.tiles - 1;
     if (last > 0)
-        chunk_products(h, rows, zr_gpt2_tile_tokens(h->hyper, 0), calls * last, sizes);
-    chunk_products(h, rows, zr_gpt2_tile_tokens(h->hyper, last), calls, sizes);
+        chunk_products(h, rows, zr_lm_tile_tokens(h->hyper, 0), calls * last, sizes);
+    chunk_products(h, rows, zr_lm_tile_tokens(h->hyper, last), calls, sizes);
 }
 
 static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
                               zero_unit_sizes *out)
 {
-    const zero_gpt2_config *config = zr_gpt2_config_at(unit);
     head h;
-    ZERO_TRY(zr_gpt2_shape_check(config, shape, NULL));
+    ZERO_TRY(zr_lm_shape_check(zr_lm_unit_at(unit), shape, NULL));
     *out = (zero_unit_sizes){.backward_reads = 1u << ZR_HEAD_NORM, .backward_reads_streamed = 1};
     out->workspace_bytes = head_lay_out(unit, shape, NULL, &h);
     if (!is_tiled(&h))
-        out->backward_reads |= 1u << h.hyper->wte.piece;
+        out->backward_reads |= 1u << h.hyper->table.piece;
     tile_products(&h, h.chunk, (int)(h.rows / h.chunk), out);
     if (h.rows % h.chunk)
         tile_products(&h, h.rows % h.chunk, 1, out);
@@ -141,10 +134,10 @@ static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape, co
 
 static zero_status head_set(zero_context *context, head *h)
 {
-    ZERO_TRY(zr_gpt2_threads_check(context));
+    ZERO_TRY(zr_lm_threads_check(context));
     head_lay_out(context->unit, &context->shape, context->workspace, h);
     h->context = context;
-    ZERO_TRY(zr_gpt2_ids(context, 1, true, &h->target));
+    ZERO_TRY(zr_lm_ids(context, 1, true, &h->target));
     for (int64_t row = 0; row < h->rows; row++)
         h->counted += h->target[row] >= 0;
     return ZERO_OK;
@@ -152,14 +145,14 @@ static zero_status head_set(zero_context *context, head *h)
 
 static void *normed_row(const head *h, int64_t row)
 {
-    return (char *)h->normed + row * h->config->n_embd * (int64_t)zero_dtype_bytes(h->dtype);
+    return (char *)h->normed + row * h->width * (int64_t)zero_dtype_bytes(h->dtype);
 }
 
 static zr_loss loss_of(const head *h, int64_t rows)
 {
     return (zr_loss){.dtype = h->dtype,
                      .rows = rows,
-                     .vocab = h->config->vocab_size,
+                     .vocab = h->vocab,
                      .factor = h->counted ? (float)((double)h->context->loss_factor / (double)h->counted) : 0};
 }
 
@@ -167,23 +160,23 @@ static zr_loss loss_of(const head *h, int64_t rows)
 static zero_status chunk_forward(head *h, int64_t first, int64_t rows, bool gradient)
 {
     zr_queue *queue = h->context->queue;
-    const void *x = normed_row(h, first), *wte = zero_parameter(h->context, h->hyper->wte.piece, 0);
-    const zr_product product = zr_head_product(h->config, h->dtype, rows, h->config->vocab_size);
+    const void *x = normed_row(h, first), *table = zero_parameter(h->context, h->hyper->table.piece, 0);
+    const zr_product product = zr_head_product(h->hyper, h->dtype, rows, h->vocab);
     const zr_loss loss = loss_of(h, rows);
-    ZERO_TRY(queue->backend->product->run(queue, &product, x, wte, NULL, h->logits, h->context->error));
+    ZERO_TRY(queue->backend->product->run(queue, &product, x, table, NULL, h->logits, h->context->error));
     queue->backend->rows->loss(queue, &loss, h->logits, h->target + first, h->row_loss + first, gradient);
     return ZERO_OK;
 }
 
-static zero_status chunk_backward(head *h, int64_t first, int64_t rows, float *d_wte, bool add)
+static zero_status chunk_backward(head *h, int64_t first, int64_t rows, float *d_table, bool add)
 {
     zr_queue *queue = h->context->queue;
     void *x = normed_row(h, first);
-    const void *wte = zero_parameter(h->context, h->hyper->wte.piece, 0);
-    zr_product weight = product_weight(h->config, h->dtype, rows, h->config->vocab_size), input = product_input(h->config, h->dtype, rows);
+    const void *table = zero_parameter(h->context, h->hyper->table.piece, 0);
+    zr_product weight = product_weight(h->hyper, h->dtype, rows, h->vocab), input = product_input(h->hyper, h->dtype, rows);
     weight.add = add;
-    ZERO_TRY(queue->backend->product->run(queue, &weight, h->logits, x, NULL, d_wte, h->context->error));
-    return queue->backend->product->run(queue, &input, h->logits, wte, NULL, x, h->context->error);
+    ZERO_TRY(queue->backend->product->run(queue, &weight, h->logits, x, NULL, d_table, h->context->error));
+    return queue->backend->product->run(queue, &input, h->logits, table, NULL, x, h->context->error);
 }
 
 static void loss_report(const head *h)
@@ -198,18 +191,18 @@ static void loss_report(const head *h)
 // Of tile t and rows [first, first+rows): where in the stored logits.
 static char *logits_at(const head *h, int tile, int64_t first)
 {
-    return (char *)h->logits + (first * h->config->vocab_size + tile * h->hyper->wte.step) * (int64_t)zero_dtype_bytes(h->dtype);
+    return (char *)h->logits + (first * h->vocab + tile * h->hyper->table.step) * (int64_t)zero_dtype_bytes(h->dtype);
 }
 
 static zero_status tile_logits(head *h, int tile)
 {
     zr_queue *queue = h->context->queue;
-    const void *wte = zero_parameter(h->context, h->hyper->wte.piece + tile, 0);
-    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_gpt2_tile_tokens(h->hyper, tile), vocab = h->config->vocab_size;
+    const void *table = zero_parameter(h->context, h->hyper->table.piece + tile, 0);
+    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_lm_tile_tokens(h->hyper, tile), vocab = h->vocab;
     for (int64_t first = 0, rows; first < h->rows; first += rows) {
         rows = ZR_MIN(h->chunk, h->rows - first);
-        const zr_product product = zr_head_product(h->config, h->dtype, rows, tokens);
-        ZERO_TRY(queue->backend->product->run(queue, &product, normed_row(h, first), wte, NULL, h->columns, h->context->error));
+        const zr_product product = zr_head_product(h->hyper, h->dtype, rows, tokens);
+        ZERO_TRY(queue->backend->product->run(queue, &product, normed_row(h, first), table, NULL, h->columns, h->context->error));
         queue->backend->elements->copy_rows(queue, rows, tokens * size, h->columns, tokens * size, logits_at(h, tile, first), vocab * size);
     }
     return ZERO_OK;
@@ -218,30 +211,30 @@ static zero_status tile_logits(head *h, int tile)
 static zero_status tile_backward(head *h, int tile)
 {
     zr_queue *queue = h->context->queue;
-    int piece = h->hyper->wte.piece + tile, add = 0;
-    const void *wte = zero_parameter(h->context, piece, 0);
-    float *d_wte = zero_gradient(h->context, piece, 0, &add);
-    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_gpt2_tile_tokens(h->hyper, tile), vocab = h->config->vocab_size;
+    int piece = h->hyper->table.piece + tile, add = 0;
+    const void *table = zero_parameter(h->context, piece, 0);
+    float *d_table = zero_gradient(h->context, piece, 0, &add);
+    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_lm_tile_tokens(h->hyper, tile), vocab = h->vocab;
     for (int64_t first = 0, rows; first < h->rows; first += rows) {
         rows = ZR_MIN(h->chunk, h->rows - first);
-        zr_product weight = product_weight(h->config, h->dtype, rows, tokens), input = product_tile_input(h->config, h->dtype, rows, tokens);
+        zr_product weight = product_weight(h->hyper, h->dtype, rows, tokens), input = product_tile_input(h->hyper, h->dtype, rows, tokens);
         weight.add = add || first;
-        input.add = tile + 1 < h->hyper->wte.tiles;
+        input.add = tile + 1 < h->hyper->table.tiles;
         queue->backend->elements->copy_rows(queue, rows, tokens * size, logits_at(h, tile, first), vocab * size, h->columns, tokens * size);
-        ZERO_TRY(queue->backend->product->run(queue, &weight, h->columns, normed_row(h, first), NULL, d_wte, h->context->error));
-        ZERO_TRY(queue->backend->product->run(queue, &input, h->columns, wte, NULL, h->dx + first * h->config->n_embd, h->context->error));
+        ZERO_TRY(queue->backend->product->run(queue, &weight, h->columns, normed_row(h, first), NULL, d_table, h->context->error));
+        ZERO_TRY(queue->backend->product->run(queue, &input, h->columns, table, NULL, h->dx + first * h->width, h->context->error));
     }
     return ZERO_OK;
 }
 
 static zero_status tiles_forward(head *h, bool gradient)
 {
-    const zr_weight_place *wte = &h->hyper->wte;
+    const zr_weight_place *table = &h->hyper->table;
     const zr_loss loss = loss_of(h, h->rows);
-    for (int t = 0; t < wte->tiles; t++) {
-        ZERO_TRY(zr_gpt2_tile_begin(h->context, wte, t));
+    for (int t = 0; t < table->tiles; t++) {
+        ZERO_TRY(zr_lm_tile_begin(h->context, table, t));
         ZERO_TRY(tile_logits(h, t));
-        ZERO_TRY(zr_gpt2_tile_end(h->context, wte, t));
+        ZERO_TRY(zr_lm_tile_end(h->context, table, t));
     }
     h->context->queue->backend->rows->loss(h->context->queue, &loss, h->logits, h->target, h->row_loss, gradient);
     return ZERO_OK;
@@ -249,13 +242,13 @@ static zero_status tiles_forward(head *h, bool gradient)
 
 static zero_status tiles_backward(head *h)
 {
-    const zr_weight_place *wte = &h->hyper->wte;
-    for (int t = wte->tiles - 1; t >= 0; t--) {
-        ZERO_TRY(zr_gpt2_tile_begin(h->context, wte, t));
+    const zr_weight_place *table = &h->hyper->table;
+    for (int t = table->tiles - 1; t >= 0; t--) {
+        ZERO_TRY(zr_lm_tile_begin(h->context, table, t));
         ZERO_TRY(tile_backward(h, t));
-        ZERO_TRY(zr_gpt2_tile_end(h->context, wte, t));
+        ZERO_TRY(zr_lm_tile_end(h->context, table, t));
     }
-    h->context->queue->backend->elements->convert(h->context->queue, ZERO_F32, h->dtype, h->rows * h->config->n_embd, h->dx, h->normed);
+    h->context->queue->backend->elements->convert(h->context->queue, ZERO_F32, h->dtype, h->rows * h->width, h->dx, h->normed);
     return ZERO_OK;
 }
 
@@ -269,11 +262,11 @@ static zero_status chunks_forward(head *h)
 static zero_status chunks_forward_backward(head *h)
 {
     int add = 0;
-    float *d_wte = zero_gradient(h->context, h->hyper->wte.piece, 0, &add);
+    float *d_table = zero_gradient(h->context, h->hyper->table.piece, 0, &add);
     for (int64_t first = 0; first < h->rows; first += h->chunk) {
         int64_t rows = ZR_MIN(h->chunk, h->rows - first);
         ZERO_TRY(chunk_forward(h, first, rows, true));
-        ZERO_TRY(chunk_backward(h, first, rows, d_wte, add || first));
+        ZERO_TRY(chunk_backward(h, first, rows, d_table, add || first));
     }
     return ZERO_OK;
 }
@@ -282,7 +275,7 @@ static zero_status head_forward(zero_context *context, const zero_tensors *in, c
 {
     head h;
     ZERO_TRY(head_set(context, &h));
-    zr_layer_norm_forward(context, &h.norm, in->at[0].data, h.normed, NULL, NULL);
+    zr_norm_forward(context, &h.norm, in->at[0].data, h.normed, NULL, NULL);
     ZERO_TRY(is_tiled(&h) ? tiles_forward(&h, false) : chunks_forward(&h));
     loss_report(&h);
     return ZERO_OK;
@@ -293,7 +286,7 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
     const void *x = in->at[0].data;
     head h;
     ZERO_TRY(head_set(context, &h));
-    zr_layer_norm_forward(context, &h.norm, x, h.normed, h.mean, h.rstd);
+    zr_norm_forward(context, &h.norm, x, h.normed, h.mean, h.rstd);
     if (is_tiled(&h)) {
         ZERO_TRY(tiles_forward(&h, true));
         ZERO_TRY(tiles_backward(&h));
@@ -301,7 +294,7 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
         ZERO_TRY(chunks_forward_backward(&h));
     }
     loss_report(&h);
-    zr_layer_norm_backward(context, &h.norm, h.normed, x, h.mean, h.rstd, NULL, d_in->at[0].data, h.scratch);
+    zr_norm_backward(context, &h.norm, h.normed, x, h.mean, h.rstd, NULL, d_in->at[0].data, h.scratch);
     return ZERO_OK;
 }
 
@@ -311,7 +304,7 @@ static zero_status head_backward(zero_context *context, const zero_tensors *in, 
     return head_forward_backward(context, in, d_in);
 }
 
-const zero_unit_ops zr_gpt2_head_ops = {
+const zero_unit_ops zr_lm_head_ops = {
     .kind = "head",
     .dtypes = ZR_LAYER_DTYPES,
     .sizes = head_sizes,

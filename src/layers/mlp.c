@@ -20,7 +20,7 @@ zero_status zr_mlp_backward(zr_block *block, const void *d)
     const zr_block_work *work = &block->work;
     const void *d_projected = zr_block_undrop(block, block->mlp_key, d, work->narrow);
     ZERO_TRY(zr_linear_backward(block->context, &block->mlp_proj, block->saved.fc, d_projected, work->wide, work->scratch));
-    zr_layer_norm_forward(block->context, &block->ln2, block->saved.middle, work->normed, NULL, NULL);
+    zr_norm_forward(block->context, &block->ln2, block->saved.middle, work->normed, NULL, NULL);
     return zr_linear_backward(block->context, &block->fc, work->normed, work->wide, work->narrow, work->scratch);
 }
 

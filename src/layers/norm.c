@@ -1,33 +1,42 @@
-// Layer norm over a unit's gain and bias.
+// Norms over a unit's gain, and bias where they have one: LayerNorm and RMSNorm.
 #include "layers/linear.h"
 
-void zr_layer_norm_forward(zero_context *context, const zr_layer_norm *layer, const void *x, void *y, float *mean,
-                           float *rstd)
+void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y, float *mean, float *rstd)
 {
     zr_queue *queue = context->queue;
+    const zr_row_ops *rows = queue->backend->rows;
     const void *gamma = zero_parameter(context, layer->piece, layer->weight);
-    const void *beta = zero_parameter(context, layer->piece, layer->bias);
-    queue->backend->rows->norm_forward(queue, &layer->norm, x, gamma, beta, y, mean, rstd);
+    if (layer->rms)
+        rows->rms_forward(queue, &layer->norm, x, gamma, y, rstd);
+    else
+        rows->norm_forward(queue, &layer->norm, x, gamma, zero_parameter(context, layer->piece, layer->bias), y, mean, rstd);
 }
 
-void zr_layer_norm_residual_forward(zero_context *context, const zr_layer_norm *layer, const void *x, const void *branch,
-                                    void *sum, void *y, float *mean, float *rstd)
+void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x, const void *branch,
+                              void *sum, void *y, float *mean, float *rstd)
 {
     zr_queue *queue = context->queue;
+    const zr_row_ops *rows = queue->backend->rows;
     const void *gamma = zero_parameter(context, layer->piece, layer->weight);
-    const void *beta = zero_parameter(context, layer->piece, layer->bias);
-    queue->backend->rows->residual_norm_forward(queue, &layer->norm, x, branch, sum, gamma, beta, y, mean, rstd);
+    if (layer->rms)
+        rows->residual_rms_forward(queue, &layer->norm, x, branch, sum, gamma, y, rstd);
+    else
+        rows->residual_norm_forward(queue, &layer->norm, x, branch, sum, gamma, zero_parameter(context, layer->piece, layer->bias), y, mean, rstd);
 }
 
-void zr_layer_norm_backward(zero_context *context, const zr_layer_norm *layer, const void *dy, const void *x,
-                            const float *mean, const float *rstd, const void *past, void *dx, void *scratch)
+void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const void *dy, const void *x,
+                      const float *mean, const float *rstd, const void *past, void *dx, void *scratch)
 {
     zr_queue *queue = context->queue;
+    const zr_row_ops *rows = queue->backend->rows;
     int add_gamma = 0, add_beta = 0;
     const void *gamma = zero_parameter(context, layer->piece, layer->weight);
     float *d_gamma = zero_gradient(context, layer->piece, layer->weight, &add_gamma);
+    if (layer->rms) {
+        rows->rms_backward(queue, &layer->norm, dy, x, gamma, rstd, past, dx, d_gamma, add_gamma, scratch);
+        return;
+    }
     float *d_beta = zero_gradient(context, layer->piece, layer->bias, &add_beta);
     assert(!add_gamma == !add_beta); // both lie in one piece
-    queue->backend->rows->norm_backward(queue, &layer->norm, dy, x, gamma, mean, rstd, past, dx, d_gamma, d_beta,
-                                        add_gamma, scratch);
+    rows->norm_backward(queue, &layer->norm, dy, x, gamma, mean, rstd, past, dx, d_gamma, d_beta, add_gamma, scratch);
 }

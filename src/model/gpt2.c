@@ -1,4 +1,4 @@
-// GPT-2's configuration: the published defaults, and what contradicts itself.
+// GPT-2's configuration: the published defaults, what contradicts itself, and its row of the architectures.
 #include "model/gpt2.h"
 #include <math.h>
 
@@ -34,7 +34,7 @@ static zero_status dropout_check(const char *name, float p, zero_error *error)
 
 static zero_status tiles_check(const char *name, int64_t tiles, zero_error *error)
 {
-    return tiles ? size_check(name, tiles, ZR_GPT2_MOST_TILES, error) : ZERO_OK;
+    return tiles ? size_check(name, tiles, ZR_MOST_TILES, error) : ZERO_OK;
 }
 
 zero_status zr_gpt2_check(const zero_gpt2_config *config, zero_error *error)
@@ -66,3 +66,64 @@ zero_status zr_gpt2_check(const zero_gpt2_config *config, zero_error *error)
     ZERO_TRY(dropout_check("embd_pdrop", config->embd_pdrop, error));
     return dropout_check("attn_pdrop", config->attn_pdrop, error);
 }
+
+int64_t zr_gpt2_inner(const zero_gpt2_config *config)
+{
+    return config->n_inner ? config->n_inner : 4 * config->n_embd;
+}
+
+static zero_status check(const zr_lm_config *config, zero_error *error)
+{
+    return zr_gpt2_check(&config->gpt2, error);
+}
+
+static zr_lm_shape shape(const zr_lm_config *config)
+{
+    const zero_gpt2_config *of = &config->gpt2;
+    return (zr_lm_shape){
+        .title = "GPT-2",
+        .vocab = of->vocab_size,
+        .positions = of->n_positions,
+        .width = of->n_embd,
+        .layers = of->n_layer,
+        .heads = of->n_head,
+        .kv_heads = of->n_head,
+        .head_dim = of->n_embd / of->n_head,
+        .norm_epsilon = of->layer_norm_epsilon,
+        .embedding_dropout = of->embd_pdrop,
+    };
+}
+
+static void set_vocabulary(zr_lm_config *config, int64_t tokens)
+{
+    config->gpt2.vocab_size = tokens;
+}
+
+static zr_tiles tiles(const zr_lm_config *config)
+{
+    return (zr_tiles){config->gpt2.tiles_embedding, config->gpt2.tiles_attention, config->gpt2.tiles_mlp};
+}
+
+static void set_tiles(zr_lm_config *config, const zr_tiles *tiles)
+{
+    config->gpt2.tiles_embedding = tiles->embedding;
+    config->gpt2.tiles_attention = tiles->attention;
+    config->gpt2.tiles_mlp = tiles->mlp;
+}
+
+static const char *const model_types[] = {"gpt2", NULL};
+
+const zr_architecture zr_gpt2_architecture = {
+    .model_types = model_types,
+    .file_prefix = "transformer.",
+    .preset_name = zr_gpt2_preset_name,
+    .parse = zr_gpt2_parse,
+    .read = zr_gpt2_config_read,
+    .write = zr_gpt2_config_write,
+    .check = check,
+    .shape = shape,
+    .set_vocabulary = set_vocabulary,
+    .tiles = tiles,
+    .set_tiles = set_tiles,
+    .design = zr_gpt2_design,
+};

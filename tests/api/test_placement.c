@@ -46,13 +46,13 @@ static choice choose(const char *zero, const char *libzero, int64_t device, int6
     const zr_config_facts facts = {.ranks = 2, .total_steps = 10, .lr = 1e-3, .auto_dtype = ZERO_F32};
     choice c = {.resolved = parse(zero, libzero), .parsed = parse(zero, libzero)};
     zero_error error = {0};
-    zero_gpt2_config shape;
+    zr_lm_config shape;
     zero_model *model;
     zero_comm *self;
     zr_queue *queue;
     bool given;
-    must(zr_gpt2_parse_spec("gpt2:layers=4,heads=4,width=128,context=64,vocab=3000", &shape, &given, &error), &error);
-    must(zr_gpt2_build(&shape, &zr_gpt2_unit_ops, &model, &error), &error);
+    must(zr_lm_parse_spec("gpt2:layers=4,heads=4,width=128,context=64,vocab=3000", &shape, &given, &error), &error);
+    must(zr_lm_create(&shape, &model, &error), &error);
     must(zero_comm_self(&self, &error), &error);
     must(zr_queue_open("cpu", NULL, 1, &queue, &error), &error);
     must(zr_config_resolve(c.resolved, &facts, NULL, &error), &error);
@@ -69,7 +69,7 @@ static choice choose(const char *zero, const char *libzero, int64_t device, int6
     }
     zr_queue_close(queue);
     zero_comm_destroy(self);
-    zr_gpt2_free(model);
+    zr_lm_free(model);
     return c;
 }
 

@@ -11,12 +11,17 @@ typedef struct attention_case {
 } attention_case;
 
 typedef struct attention_shape {
-    int64_t batch, seq, heads, dim;
+    int64_t batch, seq, heads, dim, kv; // heads of keys and values; 0: as many as of queries
 } attention_shape;
 
 static int64_t out_elements(const zr_attention *a)
 {
     return a->batch * a->seq * a->heads * a->head_dim;
+}
+
+static int64_t qkv_elements(const zr_attention *a)
+{
+    return a->batch * a->seq * zr_attention_row(a);
 }
 
 static attention_case case_new(zero_dtype dtype, attention_shape s, float dropout, float size)
@@ -25,11 +30,12 @@ static attention_case case_new(zero_dtype dtype, attention_shape s, float dropou
                               .batch = s.batch,
                               .seq = s.seq,
                               .heads = s.heads,
+                              .kv_heads = s.kv ? s.kv : s.heads,
                               .head_dim = s.dim,
                               .scale = 1 / sqrtf((float)s.dim),
                               .dropout = dropout,
                               .dropout_key = 99}};
-    c.qkv = array_random(dtype, 3 * out_elements(&c.a), 1, size);
+    c.qkv = array_random(dtype, qkv_elements(&c.a), 1, size);
     c.dout = array_random(dtype, out_elements(&c.a), 2, 1);
     return c;
 }
@@ -37,7 +43,7 @@ static attention_case case_new(zero_dtype dtype, attention_shape s, float dropou
 static attention_case case_widened(const attention_case *c)
 {
     attention_case wide = {.a = c->a,
-                           .qkv = array_floats(c->a.dtype, c->qkv, 3 * out_elements(&c->a)),
+                           .qkv = array_floats(c->a.dtype, c->qkv, qkv_elements(&c->a)),
                            .dout = array_floats(c->a.dtype, c->dout, out_elements(&c->a))};
     wide.a.dtype = ZERO_F32;
     return wide;
@@ -51,7 +57,7 @@ static void case_free(attention_case *c)
 
 typedef struct result {
     zero_dtype dtype;
-    int64_t n;    // of out; dqkv has three times as many
+    int64_t n, packed; // of out, of dqkv
     int64_t rows; // of lse
     void *out, *dqkv;
     float *lse;
@@ -62,10 +68,10 @@ static result result_of(zr_queue *queue, const attention_case *c, const result *
 {
     const zr_attention_ops *ops = queue->backend->attention;
     const zr_attention *a = &c->a;
-    result r = {.dtype = a->dtype, .n = out_elements(a), .rows = a->batch * a->heads * a->seq};
+    result r = {.dtype = a->dtype, .n = out_elements(a), .packed = qkv_elements(a), .rows = a->batch * a->heads * a->seq};
     r.out = array_new(a->dtype, r.n);
     r.lse = floats_new(r.rows);
-    r.dqkv = array_new(a->dtype, 3 * r.n);
+    r.dqkv = array_new(a->dtype, r.packed);
     float *scratch = floats_new((int64_t)ops->scratch(queue, a) / 4);
     forward = forward ? forward : &r;
     ops->forward(queue, a, c->qkv, r.out, r.lse, scratch);
@@ -85,14 +91,14 @@ static void results_close(const result *got, const result *want, double toleranc
 {
     check_close_as("out", want->dtype, got->out, want->out, want->n, tolerance, tolerance);
     check_close("lse", got->lse, want->lse, want->rows, tolerance, tolerance);
-    check_close_as("dqkv", want->dtype, got->dqkv, want->dqkv, 3 * want->n, tolerance, 5 * tolerance);
+    check_close_as("dqkv", want->dtype, got->dqkv, want->dqkv, want->packed, tolerance, 5 * tolerance);
 }
 
 static void results_same(const result *got, const result *want)
 {
     check_same_array("out", want->dtype, got->out, want->out, want->n);
     check_same_bits("lse", got->lse, want->lse, want->rows * 4);
-    check_same_array("dqkv", want->dtype, got->dqkv, want->dqkv, 3 * want->n);
+    check_same_array("dqkv", want->dtype, got->dqkv, want->dqkv, want->packed);
 }
 
 // ---- the definition ----
@@ -105,8 +111,9 @@ typedef struct attention_function {
 static const float *part(const attention_function *f, int which, int64_t b, int64_t i,
                          int64_t h) // q, k or v of a position
 {
-    int64_t width = f->c->a.heads * f->c->a.head_dim;
-    return (const float *)f->c->qkv + (b * f->c->a.seq + i) * 3 * width + which * width + h * f->c->a.head_dim;
+    const zr_attention *a = &f->c->a;
+    int64_t head = which == 0 ? h : a->heads + (which - 1) * a->kv_heads + h / (a->heads / a->kv_heads);
+    return (const float *)f->c->qkv + (b * a->seq + i) * zr_attention_row(a) + head * a->head_dim;
 }
 
 static long double query_plainly(const attention_function *f, int64_t b, int64_t h, int64_t i)
@@ -147,10 +154,10 @@ static double attention_plainly(void *argument) // sum of dout * out
     return (double)total;
 }
 
-static void ref_is_right_with(float dropout)
+static void ref_is_right_with(attention_shape shape, float dropout)
 {
     zr_queue *ref = check_queue("ref", NULL, 1);
-    attention_case c = case_new(ZERO_F32, (attention_shape){2, 7, 3, 5}, dropout, 1);
+    attention_case c = case_new(ZERO_F32, shape, dropout, 1);
     result r = result_of(ref, &c, NULL);
     int64_t n = r.n;
     attention_function f = {.c = &c, .out = floats_new(n), .lse = floats_new(r.rows)};
@@ -160,7 +167,7 @@ static void ref_is_right_with(float dropout)
     floats_free(f.out);
     floats_free(f.lse);
     f.out = f.lse = NULL;
-    for (int64_t i = 0; i < 3 * n; i++) {
+    for (int64_t i = 0; i < r.packed; i++) {
         float slope = (float)check_slope(attention_plainly, &f, (float *)c.qkv + i, 1.0f / 512);
         check_close("dqkv", (float *)r.dqkv + i, &slope, 1, 1e-5, 1e-5);
     }
@@ -171,12 +178,15 @@ static void ref_is_right_with(float dropout)
 
 static void ref_is_right(void **state)
 {
-    ref_is_right_with(0);
+    ref_is_right_with((attention_shape){2, 7, 3, 5}, 0);
+    ref_is_right_with((attention_shape){2, 5, 6, 3, 2}, 0);
+    ref_is_right_with((attention_shape){1, 6, 3, 4, 1}, 0);
 }
 
 static void ref_is_right_with_dropout(void **state)
 {
-    ref_is_right_with(0.3f);
+    ref_is_right_with((attention_shape){2, 7, 3, 5}, 0.3f);
+    ref_is_right_with((attention_shape){2, 5, 4, 3, 2}, 0.3f);
 }
 
 // ---- every storage type ----
@@ -185,6 +195,8 @@ static const attention_shape shapes[] = {
     // one position, under and over a block of queries, of keys; odd and large head sizes
     {1, 1, 1, 1},   {2, 3, 2, 5},   {0, 4, 1, 8},   {1, 17, 3, 33},  {2, 64, 4, 32},   {1, 47, 2, 64},
     {1, 49, 2, 64}, {1, 95, 1, 80}, {1, 97, 2, 16}, {1, 260, 1, 24}, {1, 300, 2, 100}, {1, 30, 1, 129},
+    // shared keys
+    {2, 9, 6, 8, 2}, {1, 50, 4, 16, 1}, {2, 130, 6, 20, 3},
 };
 
 // Whatever it is stored in, all is computed as from fp32 of the same values, and rounded where it is stored.
@@ -196,7 +208,7 @@ static void types_store(zr_queue *queue, const attention_case *c)
     result want = result_of(queue, &wide, &forward);
     check_stored("out", got.dtype, got.out, want.out, want.n);
     check_same_bits("lse", got.lse, want.lse, want.rows * 4);
-    check_stored("dqkv", got.dtype, got.dqkv, want.dqkv, 3 * want.n);
+    check_stored("dqkv", got.dtype, got.dqkv, want.dqkv, want.packed);
     floats_free(forward.out);
     result_free(&got);
     result_free(&want);
@@ -254,7 +266,7 @@ static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     for (int s = 0; s < ZR_COUNT(shapes); s++)
         for (int t = 0; t < STORAGE_TYPES; t++)
-            if (t == 0 || s < 5) // the larger in fp32 alone: ref is slow, and types_store holds the others to it
+            if (t == 0 || s < 5 || shapes[s].kv > 0) // the larger in fp32 alone: ref is slow, and types_store holds the others to it
                 body_of(storage_types[t], s, queue, single, ref);
 }
 
@@ -293,7 +305,7 @@ static void overflow(zr_queue *queue, zr_queue *single, zr_queue *ref)
     array_free(c.dout);
     c.dout = array_of(ZERO_F16, dout, 60 * 32);
     result want = result_of(ref, &c, NULL), got = result_of(queue, &c, &want);
-    check_close_as("dqkv", ZERO_F16, got.dqkv, want.dqkv, 3 * want.n, 1e-4, 50);
+    check_close_as("dqkv", ZERO_F16, got.dqkv, want.dqkv, want.packed, 1e-4, 50);
     float *gradient = array_floats(ZERO_F16, got.dqkv, 3 * got.n);
     int64_t infinite = 0;
     for (int64_t i = 0; i < 3 * got.n; i++) {
@@ -316,7 +328,7 @@ static void cpu_overflows_in_fp16(void **state)
 static void case_qkv_set(attention_case *c, const float *qkv)
 {
     array_free(c->qkv);
-    c->qkv = array_of(c->a.dtype, qkv, 3 * out_elements(&c->a));
+    c->qkv = array_of(c->a.dtype, qkv, qkv_elements(&c->a));
 }
 
 // What comes later than a query's whole panel never reaches it; what comes before does, if it is not a number.
@@ -381,21 +393,21 @@ static void cpu_evaluates(void **state)
 static void decode_all(zr_queue *queue, zr_queue *expected, zero_dtype dtype, attention_shape shape)
 {
     attention_case c = case_new(dtype, shape, 0, 2);
-    int64_t capacity = shape.seq + 3, width = shape.heads * shape.dim;
-    float *k = floats_new(capacity * width), *v = floats_new(capacity * width);
-    float *qkv = array_floats(dtype, c.qkv, 3 * shape.seq * width);
+    int64_t capacity = shape.seq + 3, width = shape.heads * shape.dim, keys = c.a.kv_heads * shape.dim, row = zr_attention_row(&c.a);
+    float *k = floats_new(capacity * keys), *v = floats_new(capacity * keys);
+    float *qkv = array_floats(dtype, c.qkv, shape.seq * row);
     void *out = array_new(dtype, shape.seq * width);
     result want = result_of(expected, &c, NULL);
     for (int64_t at = 0; at < shape.seq; at++)
-        queue->backend->attention->decode(queue, &c.a, array_at(dtype, c.qkv, at * 3 * width), k, v, capacity, at,
+        queue->backend->attention->decode(queue, &c.a, array_at(dtype, c.qkv, at * row), k, v, capacity, at,
                                           array_at(dtype, out, at * width));
     check_close_as("decode", dtype, out, want.out, shape.seq * width, 2e-6, 2e-6);
-    for (int64_t h = 0; h < shape.heads; h++)
+    for (int64_t h = 0; h < c.a.kv_heads; h++)
         for (int64_t at = 0; at < shape.seq; at++) {
-            const float *position = qkv + at * 3 * width + h * shape.dim;
+            const float *position = qkv + at * row + h * shape.dim;
             int64_t cached = (h * capacity + at) * shape.dim;
             check_same_bits("cached k", k + cached, position + width, shape.dim * 4);
-            check_same_bits("cached v", v + cached, position + 2 * width, shape.dim * 4);
+            check_same_bits("cached v", v + cached, position + width + keys, shape.dim * 4);
         }
     floats_free(k);
     floats_free(v);
@@ -411,6 +423,8 @@ static void decode_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         decode_all(queue, ref, storage_types[t], (attention_shape){1, 20, 3, 7});
         decode_all(queue, ref, storage_types[t], (attention_shape){1, 300, 1, 64});
         decode_all(ref, ref, storage_types[t], (attention_shape){1, 20, 3, 7});
+        decode_all(queue, ref, storage_types[t], (attention_shape){1, 30, 6, 16, 2});
+        decode_all(ref, ref, storage_types[t], (attention_shape){1, 20, 6, 7, 3});
     }
 }
 

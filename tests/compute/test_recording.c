@@ -77,7 +77,7 @@ static void softmax(zr_queue *queue, operands *o)
     queue->backend->rows->softmax(queue, ZERO_F32, ROWS, WIDTH, o->a);
 }
 
-static const zr_attention attention = {.batch = 1, .seq = ROWS, .heads = HEADS, .head_dim = WIDTH / HEADS, .scale = 0.2f};
+static const zr_attention attention = {.batch = 1, .seq = ROWS, .heads = HEADS, .kv_heads = HEADS, .head_dim = WIDTH / HEADS, .scale = 0.2f};
 
 static void attention_forward(zr_queue *queue, operands *o)
 {

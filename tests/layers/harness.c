@@ -146,17 +146,23 @@ static void batch_set(harness *net, int64_t vocab)
 
 void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend, zero_shape shape)
 {
+    const zr_lm_config of = {.kind = ZR_LM_GPT2, .gpt2 = *config};
+    harness_create_of(net, &of, backend, shape);
+}
+
+void harness_create_of(harness *net, const zr_lm_config *config, const zr_backend *backend, zero_shape shape)
+{
     *net = (harness){.shape = shape, .loss_factor = 1};
     net->accessor = (harness_accessor){.base = {.parameter = parameter, .begin = come_and_go, .end = come_and_go}, .net = net};
     net->sink = (harness_sink){.base.gradient = gradient, .net = net};
-    if (zr_gpt2_build(config, &zr_gpt2_unit_ops, &net->model, &net->error) != ZERO_OK || zr_model_check(net->model, &net->error) != ZERO_OK)
+    if (zr_lm_create(config, &net->model, &net->error) != ZERO_OK || zr_model_check(net->model, &net->error) != ZERO_OK)
         fail_msg("%s", net->error.message);
     assert_true(net->model->unit_count <= HARNESS_MAX_UNITS);
     assert_int_equal(zr_queue_open(backend->name, backend->path(), ZR_MAX(shape.threads, 1), &net->queue, &net->error), ZERO_OK);
     parameters_reserve(net);
     parameters_set(net);
     buffers_reserve(net);
-    batch_set(net, config->vocab_size);
+    batch_set(net, zr_lm_shape_of(config).vocab);
     harness_forget(net);
 }
 
@@ -176,7 +182,7 @@ void harness_destroy(harness *net)
     free(net->tokens);
     free(net->targets);
     zr_queue_close(net->queue);
-    zr_gpt2_free(net->model);
+    zr_lm_free(net->model);
 }
 
 void harness_context(harness *net, int unit, bool training, zero_context *context)

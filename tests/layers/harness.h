@@ -4,6 +4,7 @@
 #define TEST_LAYERS_HARNESS_H
 
 #include "layers/layers.h"
+#include "model/gpt2.h"
 #include "model/unit.h"
 
 #define HARNESS_MAX_UNITS 8
@@ -26,8 +27,8 @@ struct harness {
     int64_t parameter_count;
     float *parameters, *gradients;        // (parameter_count), tensors one after another, each 64-byte aligned
     uint16_t *narrow;                     // (parameter_count) what units read where shape.dtype has 16 bits: rounded by each forward
-    int64_t offset[HARNESS_MAX_UNITS][HARNESS_MAX_PIECES][ZR_BLOCK_TENSORS];
-    bool written[HARNESS_MAX_UNITS][HARNESS_MAX_PIECES][ZR_BLOCK_TENSORS]; // gradient has a contribution
+    int64_t offset[HARNESS_MAX_UNITS][HARNESS_MAX_PIECES][ZR_LM_TENSORS];
+    bool written[HARNESS_MAX_UNITS][HARNESS_MAX_PIECES][ZR_LM_TENSORS]; // gradient has a contribution
     int32_t *tokens, *targets;            // (batch, seq)
     zero_tensors batch;
     zero_unit_sizes sizes[HARNESS_MAX_UNITS];
@@ -43,6 +44,7 @@ struct harness {
 
 // Parameters from the model's own initialiser, widened so that no path is flat; tokens and targets pseudo-random.
 void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend, zero_shape shape);
+void harness_create_of(harness *net, const zr_lm_config *config, const zr_backend *backend, zero_shape shape);
 void harness_destroy(harness *net); // checks the guards
 void harness_context(harness *net, int unit, bool training, zero_context *context);
 float *harness_tensor(harness *net, const char *name, float **gradient, int64_t *elements);

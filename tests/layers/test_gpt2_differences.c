@@ -2,7 +2,8 @@
 // draws the same masks), on every backend.
 #include "harness.h"
 #include "base/random.h"
-#include "layers/gpt2_units.h"
+#include "layers/block.h"
+#include "layers/lm_units.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ typedef struct layer_case {
     harness *net;
     zero_context context;
     zr_linear linear;
-    zr_layer_norm norm;
+    zr_norm_layer norm;
     zr_block block;
     array x, y, weights, d, dx;
     int64_t outputs;
@@ -104,7 +105,7 @@ static void check_linear(const zr_backend *backend)
 static double norm_value(void *user)
 {
     layer_case *c = user;
-    zr_layer_norm_forward(&c->context, &c->norm, c->x.at, c->y.at, NULL, NULL);
+    zr_norm_forward(&c->context, &c->norm, c->x.at, c->y.at, NULL, NULL);
     return weighted(c->y.at, c->weights.at, c->outputs);
 }
 
@@ -116,11 +117,11 @@ static void check_norm(const zr_backend *backend)
     harness net;
     create(&net, backend, 0);
     layer_case_set(&c, &net, ROWS * WIDTH, ROWS * WIDTH);
-    c.norm = (zr_layer_norm){.norm = {.dtype = ZERO_F32, .rows = ROWS, .width = WIDTH, .epsilon = 1e-5f},
+    c.norm = (zr_norm_layer){.norm = {.dtype = ZERO_F32, .rows = ROWS, .width = WIDTH, .epsilon = 1e-5f},
                              .weight = ZR_LN2_W,
                              .bias = ZR_LN2_B};
-    zr_layer_norm_forward(&c.context, &c.norm, c.x.at, c.y.at, statistics[0].at, statistics[1].at);
-    zr_layer_norm_backward(&c.context, &c.norm, c.d.at, c.x.at, statistics[0].at, statistics[1].at, NULL, c.dx.at,
+    zr_norm_forward(&c.context, &c.norm, c.x.at, c.y.at, statistics[0].at, statistics[1].at);
+    zr_norm_backward(&c.context, &c.norm, c.d.at, c.x.at, statistics[0].at, statistics[1].at, NULL, c.dx.at,
                            net.workspace.data);
     harness_check_gradient("norm: x", norm_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
     check_tensors(&net, names, 2, norm_value, &c);
@@ -142,7 +143,7 @@ static void half_set(layer_case *c, harness *net)
 static double attention_value(void *user)
 {
     layer_case *c = user;
-    zr_layer_norm_forward(&c->context, &c->block.ln1, c->x.at, c->block.work.normed, NULL, NULL);
+    zr_norm_forward(&c->context, &c->block.ln1, c->x.at, c->block.work.normed, NULL, NULL);
     assert_int_equal(zr_attention_layer_forward(&c->block), ZERO_OK);
     return weighted(c->block.work.wide, c->weights.at, c->outputs);
 }
@@ -167,7 +168,7 @@ static double mlp_value(void *user)
 {
     layer_case *c = user;
     memcpy(c->block.saved.middle, c->x.at, sizeof(float) * ROWS * WIDTH);
-    zr_layer_norm_forward(&c->context, &c->block.ln2, c->x.at, c->block.work.normed, NULL, NULL);
+    zr_norm_forward(&c->context, &c->block.ln2, c->x.at, c->block.work.normed, NULL, NULL);
     assert_int_equal(zr_mlp_forward(&c->block), ZERO_OK);
     return weighted(c->block.work.narrow, c->weights.at, c->outputs);
 }

@@ -174,9 +174,9 @@ static void mixed_precision_errs_like_autocast(void **state)
 
 static void decode_sequence(harness *net, const int32_t *tokens, int64_t length, float *logits)
 {
-    const zero_gpt2_config *config = zr_gpt2_config_of(net->model);
+    const zr_lm_config *config = zr_lm_config_of(net->model);
     zr_decode_cache cache = {.capacity = length};
-    size_t bytes = zr_gpt2_decode_cache_bytes(config, length);
+    size_t bytes = zr_lm_decode_cache_bytes(config, length);
     cache.k = aligned_alloc(64, ZR_ROUND_UP(bytes, (size_t)64));
     cache.v = aligned_alloc(64, ZR_ROUND_UP(bytes, (size_t)64));
     assert_true(cache.k && cache.v);
@@ -186,8 +186,8 @@ static void decode_sequence(harness *net, const int32_t *tokens, int64_t length,
             zero_context context;
             harness_context(net, u, false, &context);
             bool last = u == net->model->unit_count - 1;
-            zero_status status = zr_gpt2_decode(&context, &cache, tokens[i], stream[u % 2],
-                                                last ? logits + i * config->vocab_size : stream[(u + 1) % 2]);
+            zero_status status = zr_lm_decode(&context, &cache, tokens[i], stream[u % 2],
+                                                last ? logits + i * config->gpt2.vocab_size : stream[(u + 1) % 2]);
             assert_int_equal(status, ZERO_OK);
         }
         assert_int_equal(cache.length, i + 1);

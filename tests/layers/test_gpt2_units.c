@@ -208,11 +208,11 @@ static void the_loss_in_chunks_is_the_loss(void **state)
 
 static void sizes_are_what_the_formulas_say(void **state)
 {
-    zero_gpt2_config config;
+    zr_lm_config config = {.kind = ZR_LM_GPT2};
     zero_model *model;
     zero_unit_sizes sizes;
-    zero_gpt2_defaults(&config);
-    assert_int_equal(zr_gpt2_build(&config, &zr_gpt2_unit_ops, &model, NULL), ZERO_OK);
+    zero_gpt2_defaults(&config.gpt2);
+    assert_int_equal(zr_lm_create(&config, &model, NULL), ZERO_OK);
     const zero_shape shape = {.batch = 4, .seq = 256, .threads = 2};
     const int64_t rows = 1024, width = 768, heads = 12;
     const zero_unit *block = &model->units[1], *head = &model->units[13];
@@ -243,7 +243,7 @@ static void sizes_are_what_the_formulas_say(void **state)
         for (int i = 0; i < ZR_COUNT(wrong); i++)
             assert_int_equal(model->units[u].ops->sizes(&model->units[u], &wrong[i], NULL, &sizes), ZERO_ERR_USAGE);
     assert_int_equal(block->ops->sizes(block, &wrong[0], NULL, &sizes), ZERO_ERR_USAGE);
-    zr_gpt2_free(model);
+    zr_lm_free(model);
 }
 
 static void expect(harness *net, int unit, zero_status status, const char *message)
@@ -296,19 +296,19 @@ static void decoding_stops_at_the_end(void **state)
     zr_decode_cache cache = {.capacity = 20, .length = 8};
     create(&net, 0);
     harness_context(&net, 0, false, &context);
-    assert_int_equal(zr_gpt2_decode(&context, &cache, 1, NULL, out), ZERO_ERR_USAGE);
+    assert_int_equal(zr_lm_decode(&context, &cache, 1, NULL, out), ZERO_ERR_USAGE);
     assert_non_null(strstr(net.error.message, "the model has 8 positions, the cache 20"));
     cache = (zr_decode_cache){.capacity = 3, .length = 3};
-    assert_int_equal(zr_gpt2_decode(&context, &cache, 1, NULL, out), ZERO_ERR_USAGE);
+    assert_int_equal(zr_lm_decode(&context, &cache, 1, NULL, out), ZERO_ERR_USAGE);
     cache.length = 2;
-    assert_int_equal(zr_gpt2_decode(&context, &cache, 29, NULL, out), ZERO_ERR_DATA);
-    assert_int_equal(zr_gpt2_decode(&context, &cache, -1, NULL, out), ZERO_ERR_DATA);
-    assert_int_equal(zr_gpt2_decode(&context, &cache, 28, NULL, out), ZERO_OK);
+    assert_int_equal(zr_lm_decode(&context, &cache, 29, NULL, out), ZERO_ERR_DATA);
+    assert_int_equal(zr_lm_decode(&context, &cache, -1, NULL, out), ZERO_ERR_DATA);
+    assert_int_equal(zr_lm_decode(&context, &cache, 28, NULL, out), ZERO_OK);
     harness_context(&net, 3, false, &context);
-    assert_int_equal(zr_gpt2_decode(&context, &cache, 0, out, NULL), ZERO_OK); // no logits wanted: the position counts
+    assert_int_equal(zr_lm_decode(&context, &cache, 0, out, NULL), ZERO_OK); // no logits wanted: the position counts
     assert_int_equal(cache.length, 3);
     for (int u = 0; u < net.model->unit_count; u++) {
-        assert_int_equal(zr_gpt2_decode_sizes(&net.model->units[u], ZERO_F32, 1, &sizes), ZERO_OK);
+        assert_int_equal(zr_lm_decode_sizes(&net.model->units[u], ZERO_F32, 1, &sizes), ZERO_OK);
         assert_true(sizes.workspace_bytes <= net.workspace.bytes);
         assert_int_equal(sizes.product_count, u == 0 ? 0 : u == 3 ? 1 : 4);
         assert_int_equal(sizes.saved_bytes, 0);

@@ -2,7 +2,7 @@
 // the gradient of the input is the same up to rounding. On every backend, at one and two threads, in every type.
 #include "harness.h"
 #include "base/dtype.h"
-#include "layers/gpt2_units.h"
+#include "layers/lm_units.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -160,7 +160,7 @@ static void linear_bits(const zr_backend *backend, zero_dtype dtype, int threads
         harness_context(nets[n], 1, true, &context);
         streams order = {.base = {.parameter = parameter, .begin = begin, .end = end}, .inner = context.accessor, .open = -1, .last = -1};
         context.accessor = &order.base;
-        const zr_gpt2_unit *hyper = context.unit->hyper;
+        const zr_lm_unit *hyper = context.unit->hyper;
         zr_linear linear = {.dtype = dtype, .gelu = gelu, .rows = rows, .in = in, .out = out, .weight = hyper->weights[gelu ? 3 : 2],
                             .bias = hyper->tensor[gelu ? ZR_MLP_PROJ_B : ZR_FC_B]};
         y[n] = aligned_alloc(64, 16 * 512 * 4);

@@ -24,37 +24,37 @@ static zero_status no_backward(zero_context *context, const zero_tensors *in, co
 }
 
 static const zero_unit_ops no_ops = {.kind = "nothing", .sizes = no_sizes, .forward = no_forward, .backward = no_backward};
-static const zr_gpt2_ops ops = {.embedding = &no_ops, .block = &no_ops, .head = &no_ops};
+static const zr_lm_ops ops = {.embedding = &no_ops, .block = &no_ops, .head = &no_ops};
 
 static void counts_are_those_published(void **state)
 {
     static const struct { const char *spec; int64_t parameters; } published[] = {
         {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};
     for (int i = 0; i < ZR_COUNT(published); i++) {
-        zero_gpt2_config config;
+        zr_lm_config config;
         zero_model *model;
         bool vocab_given;
         zero_error error;
-        assert_int_equal(zr_gpt2_parse_spec(published[i].spec, &config, &vocab_given, &error), ZERO_OK);
+        assert_int_equal(zr_lm_parse_spec(published[i].spec, &config, &vocab_given, &error), ZERO_OK);
         assert_true(vocab_given);
-        assert_int_equal(zr_gpt2_build(&config, &ops, &model, &error), ZERO_OK);
+        assert_int_equal(zr_lm_build(&config, &ops, &model, &error), ZERO_OK);
         assert_int_equal(zr_model_check(model, &error), ZERO_OK);
         assert_int_equal(zr_model_parameters(model), published[i].parameters);
-        zr_gpt2_free(model);
+        zr_lm_free(model);
     }
 }
 
 static zero_model *small(void)
 {
-    zero_gpt2_config config;
+    zr_lm_config config = {.kind = ZR_LM_GPT2};
     zero_model *model;
-    zero_gpt2_defaults(&config);
-    config.vocab_size = 29;
-    config.n_positions = 8;
-    config.n_embd = 16;
-    config.n_head = 2;
-    config.n_layer = 2;
-    assert_int_equal(zr_gpt2_build(&config, &ops, &model, NULL), ZERO_OK);
+    zero_gpt2_defaults(&config.gpt2);
+    config.gpt2.vocab_size = 29;
+    config.gpt2.n_positions = 8;
+    config.gpt2.n_embd = 16;
+    config.gpt2.n_head = 2;
+    config.gpt2.n_layer = 2;
+    assert_int_equal(zr_lm_build(&config, &ops, &model, NULL), ZERO_OK);
     return model;
 }
 
@@ -101,7 +101,7 @@ static void tensors_are_hugging_faces(void **state)
         assert_int_equal(tensor->tp_axis, expected[i].axis);
         assert_int_equal(tensor->tp_parts, expected[i].parts);
     }
-    zr_gpt2_free(model);
+    zr_lm_free(model);
 }
 
 static void the_head_borrows_wte(void **state)
@@ -116,9 +116,9 @@ static void the_head_borrows_wte(void **state)
     assert_int_equal(ref.piece, 0);
     assert_string_equal(zr_piece_desc(model, ref)->tensors[0].name, "wte.weight");
     assert_int_equal(zr_unit_piece(model, 3, 0).unit, 3);
-    assert_int_equal(((const zr_gpt2_unit *)model->units[2].hyper)->layer, 1);
-    assert_int_equal(zr_gpt2_config_of(model)->n_inner, 64);
-    zr_gpt2_free(model);
+    assert_int_equal(((const zr_lm_unit *)model->units[2].hyper)->layer, 1);
+    assert_int_equal(((const zr_lm_unit *)model->units[2].hyper)->config.gpt2.n_embd, 16);
+    zr_lm_free(model);
 }
 
 static void contradictions_are_refused(void **state)
@@ -162,17 +162,17 @@ static void contradictions_are_refused(void **state)
 
 static void each_failed_allocation_is_reported(void **state)
 {
-    zero_gpt2_config config;
+    zr_lm_config config = {.kind = ZR_LM_GPT2};
     zero_error error;
-    zero_gpt2_defaults(&config);
+    zero_gpt2_defaults(&config.gpt2);
     for (int nth = 1; nth <= 3; nth++) {
         zero_model *model = NULL;
         zr_alloc_fail_at(nth);
-        assert_int_equal(zr_gpt2_build(&config, &ops, &model, &error), ZERO_ERR_MEMORY);
+        assert_int_equal(zr_lm_build(&config, &ops, &model, &error), ZERO_ERR_MEMORY);
         assert_null(model);
     }
     zr_alloc_fail_at(0);
-    zr_gpt2_free(NULL);
+    zr_lm_free(NULL);
 }
 
 int main(void)

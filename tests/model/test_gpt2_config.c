@@ -25,13 +25,22 @@ static int teardown(void **state)
     return zr_directory_remove(directory, NULL);
 }
 
+static zero_status read_path(const char *from, zero_gpt2_config *config, zero_error *error)
+{
+    zr_lm_config read;
+    ZERO_TRY(zr_lm_config_read(from, &read, error));
+    assert_int_equal(read.kind, ZR_LM_GPT2);
+    *config = read.gpt2;
+    return ZERO_OK;
+}
+
 static zero_status read_text(const char *text, zero_gpt2_config *config, zero_error *error)
 {
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs(text, file);
     assert_int_equal(fclose(file), 0);
-    return zr_gpt2_config_read(path, config, error);
+    return read_path(path, config, error);
 }
 
 static void assert_same(const zero_gpt2_config *a, const zero_gpt2_config *b)
@@ -64,7 +73,8 @@ static void what_is_written_comes_back(void **state)
     for (int i = 0; i < 2; i++) {
         zr_buffer text = {0};
         zero_error error;
-        zr_gpt2_config_write(&configs[i], &text);
+        const zr_lm_config written = {.kind = ZR_LM_GPT2, .gpt2 = configs[i]};
+        zr_lm_config_write(&written, &text);
         assert_false(text.failed);
         if (read_text(text.data, &back, &error) != ZERO_OK)
             fail_msg("%s\n%s", error.message, text.data);
@@ -80,7 +90,7 @@ static void what_is_written_comes_back(void **state)
 
 static void the_published_file_is_read(void **state)
 {
-    zero_gpt2_config config;
+    zero_gpt2_config config = {0};
     zero_error error;
     const char *text =
         "{\"activation_function\": \"gelu_new\", \"architectures\": [\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1, \"bos_token_id\": 50256,"
@@ -102,7 +112,7 @@ static void other_arithmetic_is_refused(void **state)
     static const struct { const char *text; zero_status status; const char *message; } wrong[] = {
         {"{" SIZES "}", ZERO_ERR_DATA, "\"model_type\" is missing"},
         {"{\"model_type\": 2, " SIZES "}", ZERO_ERR_DATA, "\"model_type\" is not a string"},
-        {"{\"model_type\": \"llama\", " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"model_type\" is \"llama\""},
+        {"{\"model_type\": \"mamba\", " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"model_type\" is \"mamba\": only gpt2, llama, "},
         {"{\"model_type\": \"gpt2\", \"activation_function\": \"relu\", " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"activation_function\" is \"relu\""},
         {"{\"model_type\": \"gpt2\", \"scale_attn_weights\": false, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"scale_attn_weights\" is false"},
         {"{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"scale_attn_by_inverse_layer_idx\" is true"},
@@ -133,8 +143,8 @@ static void broken_files_are_refused(void **state)
     zero_error error;
     assert_int_not_equal(read_text("{\"model_type\": \"gpt2\"", &config, &error), ZERO_OK);
     assert_int_not_equal(read_text("", &config, &error), ZERO_OK);
-    assert_int_not_equal(zr_gpt2_config_read(directory, &config, &error), ZERO_OK);
-    assert_int_not_equal(zr_gpt2_config_read("/nonexistent/config.json", &config, &error), ZERO_OK);
+    assert_int_not_equal(read_path(directory, &config, &error), ZERO_OK);
+    assert_int_not_equal(read_path("/nonexistent/config.json", &config, &error), ZERO_OK);
     assert_non_null(strstr(error.message, "/nonexistent/config.json"));
 }
 

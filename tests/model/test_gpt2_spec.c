@@ -7,14 +7,23 @@
 #include <string.h>
 #include <cmocka.h>
 
+static zero_status parse(const char *spec, zero_gpt2_config *config, bool *vocab_given, zero_error *error)
+{
+    zr_lm_config parsed;
+    ZERO_TRY(zr_lm_parse_spec(spec, &parsed, vocab_given, error));
+    assert_int_equal(parsed.kind, ZR_LM_GPT2);
+    *config = parsed.gpt2;
+    return ZERO_OK;
+}
+
 static void presets(void **state)
 {
     static const struct { const char *spec; int64_t layers, heads, width; } known[] = {
         {"gpt2", 12, 12, 768}, {"gpt2-medium", 24, 16, 1024}, {"gpt2-large", 36, 20, 1280}, {"gpt2-xl", 48, 25, 1600}};
     for (int i = 0; i < ZR_COUNT(known); i++) {
-        zero_gpt2_config config;
+        zero_gpt2_config config = {0};
         bool vocab_given = false;
-        assert_int_equal(zr_gpt2_parse_spec(known[i].spec, &config, &vocab_given, NULL), ZERO_OK);
+        assert_int_equal(parse(known[i].spec, &config, &vocab_given, NULL), ZERO_OK);
         assert_true(vocab_given);
         assert_int_equal(config.n_layer, known[i].layers);
         assert_int_equal(config.n_head, known[i].heads);
@@ -27,15 +36,15 @@ static void presets(void **state)
 
 static void fields(void **state)
 {
-    zero_gpt2_config config;
+    zero_gpt2_config config = {0};
     bool vocab_given = true;
-    assert_int_equal(zr_gpt2_parse_spec("gpt2:layers=4,heads=8,width=128,context=64", &config, &vocab_given, NULL), ZERO_OK);
+    assert_int_equal(parse("gpt2:layers=4,heads=8,width=128,context=64", &config, &vocab_given, NULL), ZERO_OK);
     assert_false(vocab_given);
     assert_int_equal(config.n_layer, 4);
     assert_int_equal(config.n_head, 8);
     assert_int_equal(config.n_embd, 128);
     assert_int_equal(config.n_positions, 64);
-    assert_int_equal(zr_gpt2_parse_spec("gpt2-xl:dropout=0.25,vocab=65", &config, &vocab_given, NULL), ZERO_OK);
+    assert_int_equal(parse("gpt2-xl:dropout=0.25,vocab=65", &config, &vocab_given, NULL), ZERO_OK);
     assert_true(vocab_given);
     assert_int_equal(config.vocab_size, 65);
     assert_int_equal(config.n_layer, 48);
@@ -72,7 +81,7 @@ static void mistakes_are_named(void **state)
         zero_gpt2_config config = {.n_layer = 77};
         bool vocab_given = false;
         zero_error error = {.status = ZERO_OK};
-        assert_int_equal(zr_gpt2_parse_spec(wrong[i].spec, &config, &vocab_given, &error), ZERO_ERR_USAGE);
+        assert_int_equal(parse(wrong[i].spec, &config, &vocab_given, &error), ZERO_ERR_USAGE);
         assert_int_equal(error.status, ZERO_ERR_USAGE);
         if (!strstr(error.message, wrong[i].message))
             fail_msg("\"%s\": \"%s\" does not say \"%s\"", wrong[i].spec, error.message, wrong[i].message);

@@ -201,7 +201,7 @@ static void decode_heads(const void *job_, int64_t first, int64_t last, int work
     const job *work = job_;
     int64_t dim = work->attention->head_dim;
     for (int64_t h = first; h < last; h++) {
-        int64_t cache = h * work->capacity * dim;
+        int64_t cache = h / (work->attention->heads / work->attention->kv_heads) * work->capacity * dim;
         decode_head(work, h * dim, work->k_cache + cache, work->v_cache + cache);
     }
 }
@@ -211,7 +211,7 @@ static void decode(zr_queue *queue, const zr_attention *attention, const void *q
 {
     assert(at < capacity);
     zero_dtype type = attention->dtype;
-    int64_t dim = attention->head_dim, width = attention->heads * dim;
+    int64_t dim = attention->head_dim, width = attention->heads * dim, keys = attention->kv_heads * dim;
     job work = {.attention = attention,
                 .qkv = qkv,
                 .k_cache = k_cache,
@@ -219,9 +219,9 @@ static void decode(zr_queue *queue, const zr_attention *attention, const void *q
                 .capacity = capacity,
                 .at = at,
                 .to = out};
-    for (int64_t h = 0; h < attention->heads; h++) {
+    for (int64_t h = 0; h < attention->kv_heads; h++) {
         zr_widen(type, element_at(type, qkv, width + h * dim), dim, k_cache + (h * capacity + at) * dim);
-        zr_widen(type, element_at(type, qkv, 2 * width + h * dim), dim, v_cache + (h * capacity + at) * dim);
+        zr_widen(type, element_at(type, qkv, width + keys + h * dim), dim, v_cache + (h * capacity + at) * dim);
     }
     zr_cpu_for(queue, attention->heads, at * dim > 8192 ? 1 : attention->heads, decode_heads, &work);
 }
@@ -239,4 +239,6 @@ const zr_attention_ops ZR_CPU_TABLE(zr_cpu_attention_ops) = {
     .forward = forward,
     .backward = ZR_CPU_TABLE(zr_cpu_attention_backward),
     .decode = decode,
+    .rotary_table = ZR_CPU_TABLE(zr_cpu_rotary_table),
+    .rotate = ZR_CPU_TABLE(zr_cpu_rotate),
 };

@@ -15,26 +15,34 @@ void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention
 // Floats of scratch a worker.
 int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *attention);
 
+// cpu_rotary.c, for the table.
+void ZR_CPU_TABLE(zr_cpu_rotary_table)(zr_queue *queue, const zr_rotary *rotary, float *table);
+void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table, bool back, const void *x, int64_t x_step,
+                                 void *y, int64_t y_step);
+
 typedef struct head { // where one (batch, head) lies; all in elements
     const void *q, *k, *v;
     int64_t step;     // between positions of q, k, v
     int64_t out_step; // and of out
     int64_t first_in; // of q in qkv
+    int64_t first_k, first_v; // and of k and v
     int64_t first_out;
     uint64_t element; // first one of the dropout mask
 } head;
 
 static inline head head_at(const zr_attention *a, const void *qkv, int64_t index)
 {
-    int64_t b = index / a->heads, h = index % a->heads, width = a->heads * a->head_dim;
-    int64_t first = b * a->seq * 3 * width + h * a->head_dim;
+    int64_t b = index / a->heads, h = index % a->heads, width = a->heads * a->head_dim, row = zr_attention_row(a);
+    int64_t begin = b * a->seq * row, k = begin + width + h / (a->heads / a->kv_heads) * a->head_dim, v = k + a->kv_heads * a->head_dim;
     return (head){
-        .q = element_at(a->dtype, qkv, first),
-        .k = element_at(a->dtype, qkv, first + width),
-        .v = element_at(a->dtype, qkv, first + 2 * width),
-        .step = 3 * width,
+        .q = element_at(a->dtype, qkv, begin + h * a->head_dim),
+        .k = element_at(a->dtype, qkv, k),
+        .v = element_at(a->dtype, qkv, v),
+        .step = row,
         .out_step = width,
-        .first_in = first,
+        .first_in = begin + h * a->head_dim,
+        .first_k = k,
+        .first_v = v,
         .first_out = b * a->seq * width + h * a->head_dim,
         .element = (uint64_t)index * (uint64_t)a->seq * (uint64_t)a->seq,
     };

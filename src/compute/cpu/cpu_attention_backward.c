@@ -1,5 +1,7 @@
-// Backward of causal attention, one (batch, head) a task: panels of MR keys, queries in the lanes (cpu_attention.c has the
+// Backward of causal attention, a task for all queries of one (batch, head of keys): panels of MR keys, queries in the lanes (cpu_attention.c has the
 // picture). The probabilities are computed again from lse, so that nothing but lse was kept.
+//
+// Where several query heads share the keys, dk and dv of a whole sequence are held until the last of them has added to them.
 //
 //   dv = (P*M)' dout;  dP = (dout v')*M;  dS = P*(dP - rowsum(dout*out));  dq = scale dS k;  dk = dS' (scale q)
 #include "compute/cpu/cpu_attention.h"
@@ -22,15 +24,20 @@ typedef struct backward_space {
     float *k_rows;             // (seq, wide)
     float *lse, *delta;        // (seq up to NR); infinity and 0 where there is no query
     float *dq;                 // (seq and a panel more, wide)
-    float *dk, *dv;            // (QUERIES, wide)
+    float *dk, *dv;            // (QUERIES, wide); shared keys: (seq up to QUERIES, wide)
     float *p;                  // (MR, SPAN)
     float *ds;                 // (QUERIES, SPAN)
     float *factor;             // (QUERIES, SPAN) of dropout
 } backward_space;
 
+static int64_t sharing(const zr_attention *a) // query heads of a head of keys
+{
+    return a->heads / a->kv_heads;
+}
+
 static backward_space backward_carve(const zr_attention *a, space *from)
 {
-    int64_t padded = ZR_ROUND_UP(a->seq, NR), width = wide(a);
+    int64_t padded = ZR_ROUND_UP(a->seq, NR), width = wide(a), held = sharing(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES;
     return (backward_space){
         .q = take(from, padded * a->head_dim),
         .dout = take(from, padded * a->head_dim),
@@ -42,8 +49,8 @@ static backward_space backward_carve(const zr_attention *a, space *from)
         .lse = take(from, padded),
         .delta = take(from, padded),
         .dq = take(from, (a->seq + MR) * width),
-        .dk = take(from, QUERIES * width),
-        .dv = take(from, QUERIES * width),
+        .dk = take(from, held * width),
+        .dv = take(from, held * width),
         .p = take(from, MR * SPAN),
         .ds = take(from, QUERIES * SPAN),
         .factor = take(from, a->dropout > 0 ? QUERIES * SPAN : 0),
@@ -148,18 +155,24 @@ static void rows_write(const zr_attention *a, const float *from, int64_t rows, f
         row_write(a, from + i * wide(a), factor, to, first + i * step);
 }
 
-// All that keys [k0, k0+keys) take part in: their own dk and dv, and what they add to dq.
-static void backward_block(const zr_attention *a, const head *at, const backward_space *s, int64_t k0, void *dqkv)
+// All that keys [k0, k0+keys) take part in with query head number `turn` of those that share them: their own dk and dv, and what they
+// add to dq.
+static void backward_block(const zr_attention *a, const head *at, const backward_space *s, int64_t k0, int64_t turn, void *dqkv)
 {
-    int64_t keys = ZR_MIN(QUERIES, a->seq - k0), width = wide(a), own = at->first_in + k0 * at->step;
-    memset(s->dk, 0, sizeof(float) * (size_t)(QUERIES * width));
-    memset(s->dv, 0, sizeof(float) * (size_t)(QUERIES * width));
+    int64_t keys = ZR_MIN(QUERIES, a->seq - k0), width = wide(a);
+    backward_space own = *s;
+    if (sharing(a) > 1)
+        own.dk += k0 * width, own.dv += k0 * width;
+    if (turn == 0) {
+        memset(own.dk, 0, sizeof(float) * (size_t)(QUERIES * width));
+        memset(own.dv, 0, sizeof(float) * (size_t)(QUERIES * width));
+    }
     for (int64_t i0 = k0 / NR * NR; i0 < a->seq; i0 += SPAN) {
         int64_t count = ZR_MIN(SPAN, a->seq - i0);
         if (a->dropout > 0)
             backward_factors(a, at, k0, i0, count, s->factor);
         for (int64_t row = 0; row < keys; row += MR)
-            backward_panel(a, s, k0 + row, row, i0, count);
+            backward_panel(a, &own, k0 + row, row, i0, count);
         for (int64_t u = 0; u < count; u += MR) {
             int64_t reached = ZR_MIN(keys, i0 + u + MR - k0);
             for (int64_t c = 0; c < width && reached > 0; c += NR)
@@ -167,8 +180,10 @@ static void backward_block(const zr_attention *a, const head *at, const backward
                              s->dq + (i0 + u) * width + c, width, 1);
         }
     }
-    rows_write(a, s->dk, keys, a->scale, dqkv, own + at->out_step, at->step);
-    rows_write(a, s->dv, keys, 1, dqkv, own + 2 * at->out_step, at->step);
+    if (turn + 1 < sharing(a))
+        return;
+    rows_write(a, own.dk, keys, a->scale, dqkv, at->first_k + k0 * at->step, at->step);
+    rows_write(a, own.dv, keys, 1, dqkv, at->first_v + k0 * at->step, at->step);
 }
 
 static void backward_heads(const void *job_, int64_t first, int64_t last, int worker)
@@ -177,11 +192,11 @@ static void backward_heads(const void *job_, int64_t first, int64_t last, int wo
     const zr_attention *a = work->attention;
     space own = {.base = work->scratch + worker * work->worker_floats};
     backward_space s = backward_carve(a, &own);
-    for (int64_t index = first; index < last; index++) {
+    for (int64_t index = first * sharing(a); index < last * sharing(a); index++) {
         head at = head_at(a, work->qkv, index);
         backward_pack(work, &at, work->lse + index * a->seq, &s);
         for (int64_t k0 = 0; k0 < a->seq; k0 += QUERIES)
-            backward_block(a, &at, &s, k0, work->dqkv);
+            backward_block(a, &at, &s, k0, index % sharing(a), work->dqkv);
         rows_write(a, s.dq, a->seq, a->scale, work->dqkv, at.first_in, at.step);
     }
 }
@@ -205,5 +220,5 @@ void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention
                 .dqkv = dqkv,
                 .scratch = scratch,
                 .worker_floats = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention)};
-    zr_cpu_for(queue, attention->batch * attention->heads, 1, backward_heads, &work);
+    zr_cpu_for(queue, attention->batch * attention->kv_heads, 1, backward_heads, &work);
 }

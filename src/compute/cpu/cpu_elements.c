@@ -9,8 +9,8 @@
 
 typedef struct element_job {
     int64_t n;
-    const void *a, *b;
-    void *out;
+    const void *a, *b, *d;
+    void *out, *out2;
     zero_dtype of_a, of_b, of_out;
     float p;
     uint64_t key;
@@ -62,6 +62,48 @@ static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const vo
 {
     element_job job = {.n = n, .a = pre, .out = d, .of_a = dtype};
     elements_for(queue, &job, gelu_backward_range);
+}
+
+INLINE void silu_gate_forward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
+{
+    for (; i < end; i += LANES) {
+        int64_t left = end - i;
+        vf_put_as(type, job->out, i, left, vf_silu(vf_get_as(type, job->a, i, left)) * vf_get_as(type, job->b, i, left));
+    }
+}
+
+static void silu_gate_forward_range(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const element_job *job = job_;
+    WITH_TYPE(T, job->of_a, silu_gate_forward_as(T, job, first * UNIT, range_end(job, last)));
+}
+
+static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, void *out)
+{
+    element_job job = {.n = n, .a = gate, .b = up, .out = out, .of_a = dtype};
+    elements_for(queue, &job, silu_gate_forward_range);
+}
+
+INLINE void silu_gate_backward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
+{
+    for (; i < end; i += LANES) {
+        int64_t left = end - i;
+        vf gate = vf_get_as(type, job->a, i, left), up = vf_get_as(type, job->b, i, left), d = vf_get_as(type, job->d, i, left), s = vf_logistic(gate);
+        vf_put_as(type, job->out, i, left, d * up * s * (1.0f + gate * (1.0f - s)));
+        vf_put_as(type, job->out2, i, left, d * gate * s);
+    }
+}
+
+static void silu_gate_backward_range(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const element_job *job = job_;
+    WITH_TYPE(T, job->of_a, silu_gate_backward_as(T, job, first * UNIT, range_end(job, last)));
+}
+
+static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, const void *d, void *d_gate, void *d_up)
+{
+    element_job job = {.n = n, .a = gate, .b = up, .d = d, .out = d_gate, .out2 = d_up, .of_a = dtype};
+    elements_for(queue, &job, silu_gate_backward_range);
 }
 
 INLINE void add_as(zero_dtype stream, zero_dtype type, const element_job *job, int64_t i, int64_t end)
@@ -361,6 +403,8 @@ static void zero(zr_queue *queue, int64_t bytes, void *to)
 const zr_element_ops ZR_CPU_TABLE(zr_cpu_element_ops) = {
     .gelu_forward = gelu_forward,
     .gelu_backward = gelu_backward,
+    .silu_gate_forward = silu_gate_forward,
+    .silu_gate_backward = silu_gate_backward,
     .add = add,
     .dropout = dropout,
     .convert = convert,

@@ -31,6 +31,11 @@ INLINE vf vf_logistic(vf x) // 1 / (1 + e^-x) = (1 + tanh(x/2)) / 2
     return 1.0f / (1.0f + vf_exp(-x));
 }
 
+INLINE vf vf_silu(vf x)
+{
+    return x * vf_logistic(x);
+}
+
 #define GELU_SLOPE 1.5957691216057308f // 2 sqrt(2/pi)
 #define GELU_CUBIC 0.044715f
 

@@ -3,11 +3,9 @@
 //
 // dgamma and dbeta: each block of rows sums its own into scratch, [block][2][width]; the blocks are then added in a fixed
 // order. How many rows a block has follows from their number alone.
-#include "compute/cpu/cpu.h"
-#include "compute/cpu/cpu_math.h"
+#include "compute/cpu/cpu_norm.h"
 
 #define SPAN 1024 // exponentials summed in fp32 before they go to a double
-#define BLOCKS 64 // at most
 
 typedef struct norm_job {
     const zr_norm *norm;
@@ -18,11 +16,6 @@ typedef struct norm_job {
     int64_t block_rows, blocks;
     float *partial, *dgamma, *dbeta;
 } norm_job;
-
-static int64_t worth(int64_t width) // rows that are worth a thread
-{
-    return ZR_MAX(1, 8192 / ZR_MAX(1, width));
-}
 
 // ---- LayerNorm forward; `at`: where a row begins in the arrays, in elements ----
 
@@ -105,7 +98,7 @@ static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, co
                          void *y, float *mean, float *rstd)
 {
     norm_job job = {.norm = norm, .x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
-    zr_cpu_for(queue, norm->rows, worth(norm->width), norm_rows, &job);
+    zr_cpu_for(queue, norm->rows, norm_worth(norm->width), norm_rows, &job);
 }
 
 static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum,
@@ -120,16 +113,10 @@ static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const vo
                     .y = y,
                     .mean = mean,
                     .rstd = rstd};
-    zr_cpu_for(queue, norm->rows, worth(norm->width), norm_rows, &job);
+    zr_cpu_for(queue, norm->rows, norm_worth(norm->width), norm_rows, &job);
 }
 
 // ---- LayerNorm backward ----
-
-static int64_t block_rows(int64_t rows)
-{
-    int64_t even = (rows + BLOCKS - 1) / BLOCKS;
-    return ZR_MAX(32, even);
-}
 
 // dx of one row, and its part of dgamma and dbeta added to scale and shift.
 INLINE void norm_backward_row(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t i, float *scale,
@@ -195,7 +182,7 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
                           const float *mean, const float *rstd, const void *past, void *dx, float *dgamma,
                           float *dbeta, bool add_parameters, void *scratch)
 {
-    int64_t rows = block_rows(norm->rows);
+    int64_t rows = norm_block_rows(norm->rows);
     norm_job job = {
         .norm = norm,
         .dy = dy,
@@ -212,13 +199,13 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
         .block_rows = rows,
         .blocks = (norm->rows + rows - 1) / rows,
     };
-    zr_cpu_for(queue, job.blocks, 1 + worth(norm->width) / rows, norm_backward_blocks, &job);
+    zr_cpu_for(queue, job.blocks, 1 + norm_worth(norm->width) / rows, norm_backward_blocks, &job);
     zr_cpu_for(queue, (norm->width + 15) / 16, 16, norm_collect, &job);
 }
 
 static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
 {
-    int64_t rows = block_rows(norm->rows);
+    int64_t rows = norm_block_rows(norm->rows);
     return sizeof(float) * (size_t)((norm->rows + rows - 1) / rows * 2 * norm->width);
 }
 
@@ -326,7 +313,7 @@ static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32
                        .row_loss = row_loss,
                        .target = target,
                        .gradient = gradient};
-    zr_cpu_for(queue, loss->rows, worth(loss->vocab), loss_rows, &job);
+    zr_cpu_for(queue, loss->rows, norm_worth(loss->vocab), loss_rows, &job);
 }
 
 INLINE void row_softmax(zero_dtype type, void *x, int64_t width)
@@ -346,7 +333,7 @@ static void softmax_rows(const void *job_, int64_t first, int64_t last, int work
 static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
 {
     softmax_job job = {.dtype = dtype, .width = width, .x = x};
-    zr_cpu_for(queue, rows, worth(width), softmax_rows, &job);
+    zr_cpu_for(queue, rows, norm_worth(width), softmax_rows, &job);
 }
 
 const zr_row_ops ZR_CPU_TABLE(zr_cpu_row_ops) = {
@@ -354,6 +341,9 @@ const zr_row_ops ZR_CPU_TABLE(zr_cpu_row_ops) = {
     .residual_norm_forward = residual_norm_forward,
     .norm_backward = norm_backward,
     .norm_scratch = norm_scratch,
+    .rms_forward = ZR_CPU_TABLE(zr_cpu_rms_forward),
+    .residual_rms_forward = ZR_CPU_TABLE(zr_cpu_residual_rms_forward),
+    .rms_backward = ZR_CPU_TABLE(zr_cpu_rms_backward),
     .loss = loss,
     .softmax = softmax,
 };

@@ -19,17 +19,17 @@ typedef struct head { // one (batch, head); rows of q, k, v lie `stride` element
 
 static head head_at(const zr_attention *attention, const void *qkv, int64_t index)
 {
-    int64_t b = index / attention->heads, h = index % attention->heads;
-    int64_t width = attention->heads * attention->head_dim;
-    int64_t q = b * attention->seq * 3 * width + h * attention->head_dim;
+    int64_t b = index / attention->heads, h = index % attention->heads, dim = attention->head_dim;
+    int64_t width = attention->heads * dim, row = zr_attention_row(attention), begin = b * attention->seq * row;
+    int64_t k = begin + width + h / (attention->heads / attention->kv_heads) * dim;
     return (head){
         .attention = attention,
         .qkv = qkv,
-        .q = q,
-        .k = q + width,
-        .v = q + 2 * width,
-        .out = b * attention->seq * width + h * attention->head_dim,
-        .stride = 3 * width,
+        .q = begin + h * dim,
+        .k = k,
+        .v = k + attention->kv_heads * dim,
+        .out = b * attention->seq * width + h * dim,
+        .stride = row,
         .out_stride = width,
         .first_element = (uint64_t)(index * attention->seq * attention->seq),
     };
@@ -117,14 +117,15 @@ static void backward_row(const head *at, int64_t i, const void *out, const void 
 static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out,
                      const float *lse, const void *dout, void *dqkv, void *scratch)
 {
-    int64_t seq = attention->seq, dim = attention->head_dim;
+    int64_t seq = attention->seq, dim = attention->head_dim, sharing = attention->heads / attention->kv_heads;
     double *probability = scratch, *dk = probability + seq, *dv = dk + seq * dim;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
         head at = head_at(attention, qkv, bh);
-        memset(dk, 0, sizeof(double) * (size_t)(2 * seq * dim));
+        if (bh % sharing == 0)
+            memset(dk, 0, sizeof(double) * (size_t)(2 * seq * dim));
         for (int64_t i = 0; i < seq; i++)
             backward_row(&at, i, out, dout, probability, dk, dv, dqkv);
-        for (int64_t j = 0; j < seq; j++)
+        for (int64_t j = 0; j < seq && (bh + 1) % sharing == 0; j++)
             for (int64_t c = 0; c < dim; c++) {
                 ref_put(attention->dtype, dqkv, at.k + j * at.stride + c, dk[j * dim + c]);
                 ref_put(attention->dtype, dqkv, at.v + j * at.stride + c, dv[j * dim + c]);
@@ -159,14 +160,15 @@ static void decode(zr_queue *queue, const zr_attention *attention, const void *q
                    int64_t capacity, int64_t at, void *out)
 {
     assert(at < capacity);
-    int64_t dim = attention->head_dim, width = attention->heads * dim;
-    for (int64_t h = 0; h < attention->heads; h++) {
-        float *k = k_cache + h * capacity * dim, *v = v_cache + h * capacity * dim;
+    int64_t dim = attention->head_dim, width = attention->heads * dim, keys = attention->kv_heads * dim;
+    for (int64_t h = 0; h < attention->kv_heads; h++)
         for (int64_t c = 0; c < dim; c++) {
-            k[at * dim + c] = (float)ref_get(attention->dtype, qkv, width + h * dim + c);
-            v[at * dim + c] = (float)ref_get(attention->dtype, qkv, 2 * width + h * dim + c);
+            k_cache[(h * capacity + at) * dim + c] = (float)ref_get(attention->dtype, qkv, width + h * dim + c);
+            v_cache[(h * capacity + at) * dim + c] = (float)ref_get(attention->dtype, qkv, width + keys + h * dim + c);
         }
-        decode_head(attention, qkv, h, k, v, at, out);
+    for (int64_t h = 0; h < attention->heads; h++) {
+        int64_t cache = h / (attention->heads / attention->kv_heads) * capacity * dim;
+        decode_head(attention, qkv, h, k_cache + cache, v_cache + cache, at, out);
     }
 }
 
@@ -175,4 +177,6 @@ const zr_attention_ops zr_ref_attention_ops = {
     .forward = forward,
     .backward = backward,
     .decode = decode,
+    .rotary_table = zr_ref_rotary_table,
+    .rotate = zr_ref_rotate,
 };

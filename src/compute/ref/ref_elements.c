@@ -36,6 +36,28 @@ static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const vo
         ref_put(dtype, d, i, ref_get(dtype, d, i) * zr_ref_gelu_slope(ref_get(dtype, pre, i)));
 }
 
+static double logistic(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, void *out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double g = ref_get(dtype, gate, i);
+        ref_put(dtype, out, i, g * logistic(g) * ref_get(dtype, up, i));
+    }
+}
+
+static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, const void *d, void *d_gate, void *d_up)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double g = ref_get(dtype, gate, i), u = ref_get(dtype, up, i), from = ref_get(dtype, d, i), s = logistic(g);
+        ref_put(dtype, d_gate, i, from * u * s * (1 + g * (1 - s)));
+        ref_put(dtype, d_up, i, from * g * s);
+    }
+}
+
 static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x, const void *branch,
                 void *out)
 {
@@ -127,6 +149,8 @@ static void zero(zr_queue *queue, int64_t bytes, void *to)
 const zr_element_ops zr_ref_element_ops = {
     .gelu_forward = gelu_forward,
     .gelu_backward = gelu_backward,
+    .silu_gate_forward = silu_gate_forward,
+    .silu_gate_backward = silu_gate_backward,
     .add = add,
     .dropout = dropout,
     .convert = convert,

@@ -1,4 +1,4 @@
-// LayerNorm, softmax and cross-entropy, row by row as the textbook writes them, in double.
+// LayerNorm, RMSNorm, softmax and cross-entropy, row by row as the textbook writes them, in double.
 #include "compute/ref/ref.h"
 
 #include <math.h>
@@ -84,6 +84,52 @@ static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
     return 0;
 }
 
+static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, void *y, float *rstd)
+{
+    for (int64_t i = 0; i < norm->rows; i++) {
+        int64_t at = i * norm->width;
+        double squares = 0;
+        for (int64_t j = 0; j < norm->width; j++)
+            squares += ref_get(norm->stream, x, at + j) * ref_get(norm->stream, x, at + j);
+        double r = 1 / sqrt(squares / (double)norm->width + norm->epsilon);
+        for (int64_t j = 0; j < norm->width; j++)
+            ref_put(norm->dtype, y, at + j, ref_get(norm->stream, x, at + j) * r * ref_get(norm->dtype, gamma, j));
+        if (rstd)
+            rstd[i] = (float)r;
+    }
+}
+
+static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum,
+                                 const void *gamma, void *y, float *rstd)
+{
+    for (int64_t i = 0; i < norm->rows * norm->width; i++)
+        ref_put(norm->stream, sum, i, ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
+    rms_forward(queue, norm, sum, gamma, y, rstd);
+}
+
+static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *rstd,
+                         const void *past, void *dx, float *dgamma, bool add_parameters, void *scratch)
+{
+    for (int64_t j = 0; j < norm->width; j++) {
+        double scale = add_parameters ? dgamma[j] : 0;
+        for (int64_t i = 0; i < norm->rows; i++)
+            scale += ref_get(norm->dtype, dy, i * norm->width + j) * ref_get(norm->stream, x, i * norm->width + j) * rstd[i];
+        dgamma[j] = (float)scale;
+    }
+    for (int64_t i = 0; i < norm->rows; i++) {
+        int64_t at = i * norm->width;
+        double dot = 0, r = rstd[i];
+        for (int64_t j = 0; j < norm->width; j++)
+            dot += ref_get(norm->dtype, dy, at + j) * ref_get(norm->dtype, gamma, j) * ref_get(norm->stream, x, at + j) * r;
+        dot /= (double)norm->width;
+        for (int64_t j = 0; j < norm->width; j++) {
+            double g = ref_get(norm->dtype, dy, at + j) * ref_get(norm->dtype, gamma, j);
+            double d = (g - ref_get(norm->stream, x, at + j) * r * dot) * r;
+            ref_put(norm->stream, dx, at + j, past ? ref_get(norm->stream, past, at + j) + d : d);
+        }
+    }
+}
+
 // The largest of elements at .. at + width - 1, and the sum of e^(x - largest).
 static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t width, double *largest)
 {
@@ -127,6 +173,9 @@ const zr_row_ops zr_ref_row_ops = {
     .residual_norm_forward = residual_norm_forward,
     .norm_backward = norm_backward,
     .norm_scratch = norm_scratch,
+    .rms_forward = rms_forward,
+    .residual_rms_forward = residual_rms_forward,
+    .rms_backward = rms_backward,
     .loss = loss,
     .softmax = softmax,
 };

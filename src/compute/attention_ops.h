@@ -1,0 +1,50 @@
+// The table of attention: causal self-attention, and the rotation of queries and keys by their positions. compute.h says what holds for
+// all tables.
+#ifndef ZR_COMPUTE_ATTENTION_OPS_H
+#define ZR_COMPUTE_ATTENTION_OPS_H
+
+#include "base/status.h"
+#include <zero/model.h>
+
+typedef struct zr_queue zr_queue;
+
+// Over packed qkv, a row a position: q (heads, head_dim) | k (kv_heads, head_dim) | v (kv_heads, head_dim). Query heads share heads of
+// keys and values in runs: head h reads number h / (heads / kv_heads).
+typedef struct zr_attention {
+    zero_dtype dtype;     // of qkv, out and their gradients; scores, probabilities and sums are fp32
+    int64_t batch, seq, heads, kv_heads, head_dim; // kv_heads divides heads
+    float scale;          // of the scores, 1/sqrt(head_dim)
+    float dropout;        // of the probabilities; 0: none
+    uint64_t dropout_key; // see zr_dropout_keep; element index ((b*heads + h)*seq + i)*seq + j
+} zr_attention;
+
+static inline int64_t zr_attention_row(const zr_attention *attention) // elements of a row of qkv
+{
+    return (attention->heads + 2 * attention->kv_heads) * attention->head_dim;
+}
+
+typedef struct zr_rotary { // of the two halves of each head: (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin)
+    zero_dtype dtype;       // of what is rotated; angles, cosines and sines are fp32
+    int64_t batch, seq, head_dim;
+    int64_t first;          // position of the first row of each sequence
+    const float *frequency; // (head_dim / 2) radians a position
+    float factor;           // of cosines and sines
+} zr_rotary;
+
+typedef struct zr_attention_ops { // never stores a (seq x seq) matrix a head; works on blocks
+    size_t (*scratch)(const zr_queue *queue, const zr_attention *attention);
+    // out (batch, seq, heads*head_dim); lse (batch, heads, seq): log-sum-exp of the scores, kept for backward; NULL: evaluation
+    void (*forward)(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse, void *scratch);
+    // dqkv (as qkv): every element is set.
+    void (*backward)(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out, const float *lse, const void *dout, void *dqkv, void *scratch);
+    // One new position: qkv (a row) of position `at`, cache k and v (kv_heads, capacity, head_dim) fp32 each, filled up to `at`
+    // exclusive and extended here; out (heads*head_dim). For generation.
+    void (*decode)(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache, int64_t capacity, int64_t at, void *out);
+    // table (seq, head_dim): factor * cosines, then factor * sines, of position first + i.
+    void (*rotary_table)(zr_queue *queue, const zr_rotary *rotary, float *table);
+    // Rotates `heads` heads at the start of each of batch*seq rows, back (the gradient) where `back`. Rows lie x_step and y_step elements
+    // apart; y may be x where these are the same. Neither need be aligned: they may be columns of packed rows.
+    void (*rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table, bool back, const void *x, int64_t x_step, void *y, int64_t y_step);
+} zr_attention_ops;
+
+#endif

@@ -1,0 +1,64 @@
+// A transformer block as Llama and its variants have it, and its two halves. Only the units of layers/ include this.
+//
+//   x ─┬─ norm ─ q, k, v ─ [norms of heads] ─ rotate ─ attention ─ o ─ + ─┬─ norm ─ silu(gate) * up ─ down ─ + ─> out
+//      └──────────────────────────────────────────────────────────────────┘ └──────────────────────────────────┘
+//                                                                       middle
+#ifndef ZR_LAYERS_LLAMA_BLOCK_H
+#define ZR_LAYERS_LLAMA_BLOCK_H
+
+#include "layers/layers.h"
+#include "layers/linear.h"
+#include "model/llama.h"
+
+// R = batch x seq rows, C = hidden_size, F = intermediate_size, D = head_dim, Q = heads x D, K = kv_heads x D. Types: T, of parameters and
+// activations (zero_shape.dtype); S, of the residual stream, its gradient and so of boundaries (zr_stream_dtype).
+typedef struct zr_llama_saved { // from forward to backward: 2Q + 2K + 2F of T, C of S and heads + 2 floats a row
+    float *rstd1, *rstd2;     // (R)
+    void *q, *k, *v;          // (R, Q), (R, K), (R, K) T, as they left their products
+    void *attended;           // (R, Q) T, before o
+    float *lse;               // (batch, heads, seq)
+    void *middle;             // (R, C) S, the residual stream between the halves
+    void *gate, *up;          // (R, F) T
+} zr_llama_saved;
+
+// The two halves never need their buffers at once: those of the second lie over those of the first.
+typedef struct zr_llama_work {
+    void *normed;             // (R, C) T
+    void *narrow;             // (R, C) T
+    float *sum;               // (R, C) gradient of what several products read
+    void *packed, *d_packed;  // (R, Q + 2K) T, first half
+    void *q, *k, *v;          // (R, Q), (R, K), (R, K) T, first half: normed, then gradients; before those all of it is d_attended (R, Q)
+    float *rstd_q, *rstd_k;   // (R, heads), (R, kv_heads), first half
+    float *frequency, *table; // (D / 2), (seq, D)
+    void *inner, *d_inner;    // (R, F) T, second half
+    void *scratch;            // of norms, attention and linears, one after another
+} zr_llama_work;
+
+typedef struct zr_llama_block { // one call: sizes of every layer, and buffers
+    zero_context *context;
+    const zero_llama_config *config;
+    zero_dtype dtype, stream; // T and S
+    int64_t rows, width, inner;
+    int64_t position;         // of the first row of each sequence
+    zr_norm_layer norm1, norm2, norm_q, norm_k; // the last two over heads
+    zr_linear q, k, v, o, gate, up, down;
+    zr_attention attention;
+    zr_llama_saved saved; // evaluation: aliases of work and out where something has to be held for a moment
+    zr_llama_work work;
+} zr_llama_block;
+
+// llama_attention.c: the norm has been applied (work.normed); the half's result goes to work.narrow.
+zero_status zr_llama_attention_forward(zr_llama_block *block);
+// As above for one position, with the keys and values of the positions before it; extends the cache.
+zero_status zr_llama_attention_decode(zr_llama_block *block, zr_decode_cache *cache, int layer);
+// x, d (R, C) S: the block's input, the gradient of middle; *dy: the gradient (R, C) T of the norm's output.
+zero_status zr_llama_attention_backward(zr_llama_block *block, const void *x, const void *d, const void **dy);
+
+// llama_mlp.c, likewise.
+zero_status zr_llama_mlp_forward(zr_llama_block *block);
+zero_status zr_llama_mlp_backward(zr_llama_block *block, const void *d, const void **dy);
+
+// What is (R, C) fp32 as type T: itself, or converted into work.narrow.
+const void *zr_llama_narrow(const zr_llama_block *block, const float *wide);
+
+#endif

@@ -1,0 +1,128 @@
+// The architectures, and everything that is answered by asking one of them.
+#include "model/architecture.h"
+#include "model/model_json.h"
+#include "model/spec.h"
+#include <stdio.h>
+#include <string.h>
+
+static const zr_architecture *const architectures[ZR_LM_KINDS] = {
+    [ZR_LM_GPT2] = &zr_gpt2_architecture,
+    [ZR_LM_LLAMA] = &zr_llama_architecture,
+};
+
+const zr_architecture *zr_architecture_of(zr_lm_kind kind)
+{
+    return architectures[kind];
+}
+
+static const char *nearest_preset(const char *word)
+{
+    const char *best = architectures[0]->preset_name(0), *name;
+    for (int a = 0; a < ZR_LM_KINDS; a++)
+        for (int i = 0; (name = architectures[a]->preset_name(i)); i++)
+            if (zr_spec_distance(word, name) < zr_spec_distance(word, best))
+                best = name;
+    return best;
+}
+
+zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_given, zero_error *error)
+{
+    char name[ZR_SPEC_WORD];
+    const char *preset;
+    size_t length = strcspn(spec, ":");
+    zr_spec_copy(name, spec, length);
+    for (int a = 0; a < ZR_LM_KINDS; a++)
+        for (int i = 0; (preset = architectures[a]->preset_name(i)); i++) {
+            zr_lm_config config = {.kind = (zr_lm_kind)a};
+            if (strcmp(preset, name) != 0)
+                continue;
+            ZERO_TRY(architectures[a]->parse(spec, i, &config, vocab_given, error));
+            zero_status status = zr_lm_check(&config, error);
+            if (status != ZERO_OK) {
+                zr_error_prefix(error, "model \"%s\"", spec);
+                return status;
+            }
+            *vocab_given |= spec[length] == 0;
+            *out = config;
+            return ZERO_OK;
+        }
+    return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": there is no preset \"%s\"; did you mean \"%s\"?", spec, name, nearest_preset(name));
+}
+
+// "gpt2, llama, ..."
+static void list_types(char *out, size_t size)
+{
+    size_t used = 0;
+    for (int a = 0; a < ZR_LM_KINDS; a++)
+        for (const char *const *type = architectures[a]->model_types; *type && used < size; type++)
+            used += (size_t)snprintf(out + used, size - used, used ? ", %s" : "%s", *type);
+}
+
+static zero_status find_architecture(zr_model_json *file, zr_lm_kind *out)
+{
+    char known[128];
+    const char *type = zr_model_json_text(file, "model_type", NULL);
+    if (file->status != ZERO_OK)
+        return file->status;
+    for (int a = 0; a < ZR_LM_KINDS; a++)
+        for (const char *const *of = architectures[a]->model_types; *of; of++)
+            if (strcmp(*of, type) == 0) {
+                *out = (zr_lm_kind)a;
+                return ZERO_OK;
+            }
+    list_types(known, sizeof known);
+    return zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"model_type\" is \"%s\": only %s can be computed exactly", file->path, type, known);
+}
+
+static zero_status read_config(zr_model_json *file, zr_lm_config *out)
+{
+    zr_lm_config config = {0};
+    zero_error found = {.status = ZERO_OK};
+    ZERO_TRY(find_architecture(file, &config.kind));
+    architectures[config.kind]->read(file, &config);
+    if (file->status != ZERO_OK)
+        return file->status;
+    if (zr_lm_check(&config, &found) != ZERO_OK)
+        return zr_fail(file->error, ZERO_ERR_DATA, "%s: %s", file->path, found.message);
+    *out = config;
+    return ZERO_OK;
+}
+
+zero_status zr_lm_config_read(const char *path, zr_lm_config *out, zero_error *error)
+{
+    zr_model_json file;
+    ZERO_TRY(zr_model_json_open(path, &file, error));
+    zero_status status = read_config(&file, out);
+    zr_model_json_close(&file);
+    return status;
+}
+
+void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
+{
+    architectures[config->kind]->write(config, out);
+}
+
+zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)
+{
+    return architectures[config->kind]->check(config, error);
+}
+
+zr_lm_shape zr_lm_shape_of(const zr_lm_config *config)
+{
+    return architectures[config->kind]->shape(config);
+}
+
+void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens)
+{
+    architectures[config->kind]->set_vocabulary(config, tokens);
+}
+
+zr_tiles zr_lm_tiles(const zr_lm_config *config)
+{
+    return architectures[config->kind]->tiles(config);
+}
+
+void zr_lm_set_tiles(zr_lm_config *config, const zr_tiles *tiles)
+{
+    architectures[config->kind]->set_tiles(config, tiles);
+}

@@ -1,0 +1,73 @@
+// Language models of any architecture behind one face: the rest of the program sees a zr_lm_config, and asks what it needs of it.
+//
+// An architecture is a row of the array in architecture.c: how a person and a file name it, its configuration's text, and the design of
+// its units (lm_build.h). The arithmetic of its blocks is a row of the array in layers/lm.c.
+#ifndef ZR_MODEL_ARCHITECTURE_H
+#define ZR_MODEL_ARCHITECTURE_H
+
+#include "base/alloc.h"
+#include <zero/gpt2.h>
+#include <zero/llama.h>
+
+typedef enum zr_lm_kind { ZR_LM_GPT2, ZR_LM_LLAMA, ZR_LM_KINDS } zr_lm_kind;
+
+typedef struct zr_lm_config {
+    zr_lm_kind kind;
+    union {
+        zero_gpt2_config gpt2;
+        zero_llama_config llama;
+    };
+} zr_lm_config;
+
+typedef struct zr_lm_shape { // what any part of the program may know of any language model
+    const char *title;       // "GPT-2", for messages
+    int64_t vocab;
+    int64_t positions;       // that a window may have
+    int64_t width, layers;
+    int64_t heads, kv_heads, head_dim; // of queries; of keys and values
+    float norm_epsilon;
+    bool rms;                // norms without mean and bias
+    float embedding_dropout;
+} zr_lm_shape;
+
+typedef struct zr_tiles { int64_t embedding, attention, mlp; } zr_tiles; // parts; 0, 1: whole
+
+#define ZR_MOST_TILES 256
+
+struct zr_lm_design;
+struct zr_model_json;
+
+typedef struct zr_architecture {
+    const char *const *model_types; // in config.json; NULL-terminated
+    const char *file_prefix;        // before a tensor's name in files
+    const char *(*preset_name)(int i); // NULL: there are no more
+    // Preset i, and the fields behind it in the spec; *vocab_given: among them.
+    zero_status (*parse)(const char *spec, int preset, zr_lm_config *out, bool *vocab_given, zero_error *error);
+    void (*read)(struct zr_model_json *file, zr_lm_config *out); // the file's failure is sticky
+    void (*write)(const zr_lm_config *config, zr_buffer *out);
+    zero_status (*check)(const zr_lm_config *config, zero_error *error);
+    zr_lm_shape (*shape)(const zr_lm_config *config);
+    void (*set_vocabulary)(zr_lm_config *config, int64_t tokens);
+    zr_tiles (*tiles)(const zr_lm_config *config);
+    void (*set_tiles)(zr_lm_config *config, const zr_tiles *tiles);
+    void (*design)(const zr_lm_config *config, struct zr_lm_design *out);
+} zr_architecture;
+
+extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture;
+const zr_architecture *zr_architecture_of(zr_lm_kind kind);
+
+// "gpt2", "llama:layers=4,heads=8,kv_heads=2,...": *vocab_given tells whether the vocabulary is fixed (a bare preset, or vocab=).
+// Unknown fields and presets are refused with the nearest name.
+zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_given, zero_error *error);
+
+// Hugging Face's config.json; reading refuses by key what we do not compute exactly. model_type says which architecture it is.
+zero_status zr_lm_config_read(const char *path, zr_lm_config *out, zero_error *error);
+void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out);
+
+zero_status zr_lm_check(const zr_lm_config *config, zero_error *error); // ZERO_ERR_USAGE with the numbers
+zr_lm_shape zr_lm_shape_of(const zr_lm_config *config);
+void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens);
+zr_tiles zr_lm_tiles(const zr_lm_config *config);
+void zr_lm_set_tiles(zr_lm_config *config, const zr_tiles *tiles);
+
+#endif

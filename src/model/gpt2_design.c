@@ -1,0 +1,48 @@
+// GPT-2's tensors: names, layout (Conv1D weights are (in, out)) and initial distributions are Hugging Face's.
+#include "model/gpt2.h"
+#include <math.h>
+
+static zr_block_tensor weight(const char *name, int64_t in, int64_t out, float deviation, int tp_axis, int tp_parts, int64_t tiles)
+{
+    return (zr_block_tensor){.desc = zr_matrix_desc(name, in, out, deviation, tp_axis, tp_parts), .is_weight = true, .tile_axis = 1, .tiles = tiles};
+}
+
+static zr_block_tensor vector(const char *name, int64_t size, float value, int tp_axis, int tp_parts)
+{
+    return (zr_block_tensor){.desc = zr_vector_desc(name, size, value, tp_axis, tp_parts)};
+}
+
+static void design_block(const zero_gpt2_config *config, zr_block_tensor *t)
+{
+    int64_t width = config->n_embd, inner = zr_gpt2_inner(config), attention = config->tiles_attention, mlp = config->tiles_mlp;
+    float range = config->initializer_range;
+    float residual = (float)(range / sqrt(2.0 * (double)config->n_layer)); // outputs of c_proj add up along the stream
+
+    t[ZR_LN1_W] = vector("ln_1.weight", width, 1, -1, 1);
+    t[ZR_LN1_B] = vector("ln_1.bias", width, 0, -1, 1);
+    t[ZR_ATTN_W] = weight("attn.c_attn.weight", width, 3 * width, range, 1, 3, attention);
+    t[ZR_ATTN_B] = vector("attn.c_attn.bias", 3 * width, 0, 0, 3);
+    t[ZR_ATTN_PROJ_W] = weight("attn.c_proj.weight", width, width, residual, 0, 1, attention);
+    t[ZR_ATTN_PROJ_B] = vector("attn.c_proj.bias", width, 0, -1, 1);
+    t[ZR_LN2_W] = vector("ln_2.weight", width, 1, -1, 1);
+    t[ZR_LN2_B] = vector("ln_2.bias", width, 0, -1, 1);
+    t[ZR_FC_W] = weight("mlp.c_fc.weight", width, inner, range, 1, 1, mlp);
+    t[ZR_FC_B] = vector("mlp.c_fc.bias", inner, 0, 0, 1);
+    t[ZR_MLP_PROJ_W] = weight("mlp.c_proj.weight", inner, width, residual, 0, 1, mlp);
+    t[ZR_MLP_PROJ_B] = vector("mlp.c_proj.bias", width, 0, -1, 1);
+}
+
+void zr_gpt2_design(const zr_lm_config *of, zr_lm_design *out)
+{
+    const zero_gpt2_config *config = &of->gpt2;
+    *out = (zr_lm_design){
+        .name = "gpt2",
+        .unit_prefix = "h.",
+        .layer_prefix = "h.",
+        .table = zr_matrix_desc("wte.weight", config->vocab_size, config->n_embd, config->initializer_range, 0, 1),
+        .positions = zr_matrix_desc("wpe.weight", config->n_positions, config->n_embd, config->initializer_range, -1, 1),
+        .norm = {zr_vector_desc("ln_f.weight", config->n_embd, 1, -1, 1), zr_vector_desc("ln_f.bias", config->n_embd, 0, -1, 1)},
+        .tensor_count = ZR_BLOCK_TENSORS,
+    };
+    design_block(config, out->tensors);
+}

@@ -1,0 +1,252 @@
+// Hugging Face's config.json of Llama, Mistral, Qwen2 and Qwen3, read and written.
+// The rotary settings come in two spellings: rope_theta beside rope_scaling, or, since transformers 5, all in rope_parameters. Both are
+// read; the older is written, which every transformers reads. What would compute something else is refused by key.
+#include "model/llama.h"
+#include "model/model_json.h"
+#include <string.h>
+
+typedef struct variant_facts { // what transformers takes where a file is silent, and what is not in the file at all
+    const char *architecture;
+    int64_t head_dim, window; // 0: hidden_size / heads; none
+    bool qkv_bias, reads_attention_bias, reads_mlp_bias, qk_norm, needs_kv_heads, slides_optionally;
+    int64_t bos, eos;
+} variant_facts;
+
+static const variant_facts variants[ZERO_LLAMA_VARIANT_COUNT] = {
+    [ZERO_LLAMA_llama] = {.architecture = "LlamaForCausalLM", .reads_attention_bias = true, .reads_mlp_bias = true, .bos = 1, .eos = 2},
+    [ZERO_LLAMA_mistral] = {.architecture = "MistralForCausalLM", .window = 4096, .needs_kv_heads = true, .bos = 1, .eos = 2},
+    [ZERO_LLAMA_qwen2] = {.architecture = "Qwen2ForCausalLM", .qkv_bias = true, .needs_kv_heads = true, .slides_optionally = true, .bos = -1, .eos = -1},
+    [ZERO_LLAMA_qwen3] = {.architecture = "Qwen3ForCausalLM", .head_dim = 128, .reads_attention_bias = true, .qk_norm = true, .needs_kv_heads = true,
+                          .slides_optionally = true, .bos = -1, .eos = -1},
+};
+
+static void read_variant(zr_model_json *file, zero_llama_config *config)
+{
+    const char *type = zr_model_json_text(file, "model_type", "");
+    for (int v = 0; type && v < ZERO_LLAMA_VARIANT_COUNT; v++)
+        if (strcmp(type, zr_llama_variant_name((zero_llama_variant)v)) == 0)
+            config->variant = (zero_llama_variant)v;
+}
+
+static void refuse_other_layers(zr_model_json *file)
+{
+    const json_t *types = zr_model_json_get(file, "layer_types"), *type;
+    size_t i;
+    json_array_foreach(types, i, type)
+        if (file->status == ZERO_OK && (!json_is_string(type) || strcmp(json_string_value(type), "full_attention") != 0))
+            file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"layer_types\" has \"%s\" for layer %zu: only \"full_attention\" can be computed exactly",
+                                   file->path, json_is_string(type) ? json_string_value(type) : "?", i);
+}
+
+static void read_requirements(zr_model_json *file, const variant_facts *facts)
+{
+    static const double whole = 1;
+    zr_model_json_require_text(file, "hidden_act", "silu", "swish");
+    if (facts->slides_optionally)
+        zr_model_json_require_bool(file, "use_sliding_window", false, false);
+    refuse_other_layers(file);
+    if (zr_model_json_real(file, "partial_rotary_factor", &whole) != 1)
+        zr_model_json_refuse(file, "partial_rotary_factor", "only whole heads are rotated");
+    zr_model_json_refuse(file, "quantization_config", "only unquantised weights can be read");
+}
+
+static void read_sizes(zr_model_json *file, const variant_facts *facts, zero_llama_config *config)
+{
+    static const int64_t none = 0;
+    config->vocab_size = zr_model_json_size(file, "vocab_size", NULL);
+    config->max_positions = zr_model_json_size(file, "max_position_embeddings", NULL);
+    config->hidden_size = zr_model_json_size(file, "hidden_size", NULL);
+    config->intermediate_size = zr_model_json_size(file, "intermediate_size", NULL);
+    config->n_layer = zr_model_json_size(file, "num_hidden_layers", NULL);
+    config->n_head = zr_model_json_size(file, "num_attention_heads", NULL);
+    config->n_kv_head = zr_model_json_size(file, "num_key_value_heads", facts->needs_kv_heads ? NULL : &none);
+    config->head_dim = zr_model_json_size(file, "head_dim", &facts->head_dim);
+    if (facts->window) // absent is the default, null is none
+        config->sliding_window = zr_model_json_size(file, "sliding_window", json_object_get(file->at, "sliding_window") ? &none : &facts->window);
+}
+
+static int64_t read_token(zr_model_json *file, const char *key, int64_t otherwise)
+{
+    static const int64_t none = -1;
+    const json_t *found = json_object_get(file->at, key);
+    if (json_is_array(found)) // several end a text: the first stands for them
+        return json_is_integer(json_array_get(found, 0)) ? (int64_t)json_integer_value(json_array_get(found, 0)) : none;
+    return found ? zr_model_json_size(file, key, &none) : otherwise;
+}
+
+static void read_settings(zr_model_json *file, const variant_facts *facts, zero_llama_config *config)
+{
+    static const double epsilon = 1e-6, range = 0.02, zero = 0;
+    config->rms_norm_eps = (float)zr_model_json_real(file, "rms_norm_eps", &epsilon);
+    config->initializer_range = (float)zr_model_json_real(file, "initializer_range", &range);
+    config->attention_dropout = (float)zr_model_json_real(file, "attention_dropout", &zero);
+    config->tied = zr_model_json_bool(file, "tie_word_embeddings", false);
+    config->output_bias = facts->reads_attention_bias && zr_model_json_bool(file, "attention_bias", false);
+    config->qkv_bias = facts->qkv_bias || config->output_bias;
+    config->mlp_bias = facts->reads_mlp_bias && zr_model_json_bool(file, "mlp_bias", false);
+    config->qk_norm = facts->qk_norm;
+    config->bos_token = read_token(file, "bos_token_id", facts->bos);
+    config->eos_token = read_token(file, "eos_token_id", facts->eos);
+}
+
+static void read_scaling(zr_model_json *file, zero_rope *rope)
+{
+    const char *older = zr_model_json_text(file, "type", "default"), *name = zr_model_json_text(file, "rope_type", older);
+    int s = 0;
+    if (file->status != ZERO_OK)
+        return;
+    while (s < ZERO_ROPE_SCALING_COUNT && strcmp(name, zr_rope_scaling_name((zero_rope_scaling)s)) != 0)
+        s++;
+    if (s == ZERO_ROPE_SCALING_COUNT)
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"rope_type\" is \"%s\": only default, linear, dynamic, llama3 and yarn can be computed exactly",
+                               file->path, name);
+    rope->scaling = (zero_rope_scaling)s;
+}
+
+static void read_scaling_numbers(zr_model_json *file, zero_rope *rope)
+{
+    static const double none = 0;
+    static const int64_t same = 0;
+    bool llama3 = rope->scaling == ZERO_ROPE_llama3, yarn = rope->scaling == ZERO_ROPE_yarn;
+    if (rope->scaling != ZERO_ROPE_default)
+        rope->factor = zr_model_json_real(file, "factor", yarn ? &none : NULL);
+    if (llama3 || yarn)
+        rope->original_max_positions = zr_model_json_size(file, "original_max_position_embeddings", &same);
+    if (llama3) {
+        rope->low_freq_factor = zr_model_json_real(file, "low_freq_factor", NULL);
+        rope->high_freq_factor = zr_model_json_real(file, "high_freq_factor", NULL);
+    }
+    if (yarn) {
+        rope->beta_fast = zr_model_json_real(file, "beta_fast", &none);
+        rope->beta_slow = zr_model_json_real(file, "beta_slow", &none);
+        rope->attention_factor = zr_model_json_real(file, "attention_factor", &none);
+        rope->mscale = zr_model_json_real(file, "mscale", &none);
+        rope->mscale_all_dim = zr_model_json_real(file, "mscale_all_dim", &none);
+        rope->whole_range = !zr_model_json_bool(file, "truncate", true);
+    }
+}
+
+// Enters the object of rotary settings, in either spelling; the root where there is none.
+static void enter_rope(zr_model_json *file)
+{
+    static const char *const spellings[] = {"rope_parameters", "rope_scaling"};
+    for (int i = 0; i < ZR_COUNT(spellings); i++) {
+        const json_t *object = zr_model_json_get(file, spellings[i]);
+        if (!object)
+            continue;
+        if (!json_is_object(object))
+            file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not an object", file->path, spellings[i]);
+        else if (json_object_get(object, "full_attention") || json_object_get(object, "sliding_attention"))
+            file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" has settings of several kinds of layers: only one can be computed exactly", file->path, spellings[i]);
+        file->at = object;
+        return;
+    }
+}
+
+static void read_rope(zr_model_json *file, zero_llama_config *config)
+{
+    static const double usual_theta = 10000, whole = 1;
+    zero_rope *rope = &config->rope;
+    *rope = (zero_rope){.theta = zr_model_json_real(file, "rope_theta", &usual_theta)};
+    int64_t original = zr_model_json_size(file, "original_max_position_embeddings", &rope->original_max_positions);
+    enter_rope(file);
+    if (file->at != file->root) {
+        rope->theta = zr_model_json_real(file, "rope_theta", &rope->theta);
+        if (zr_model_json_real(file, "partial_rotary_factor", &whole) != 1)
+            zr_model_json_refuse(file, "partial_rotary_factor", "only whole heads are rotated");
+        read_scaling(file, rope);
+        if (file->status == ZERO_OK)
+            read_scaling_numbers(file, rope);
+    }
+    file->at = file->root;
+    if (original && (rope->scaling == ZERO_ROPE_llama3 || rope->scaling == ZERO_ROPE_yarn))
+        rope->original_max_positions = original;
+    if (rope->scaling == ZERO_ROPE_yarn && rope->factor == 0 && rope->original_max_positions > 0)
+        rope->factor = (double)config->max_positions / (double)rope->original_max_positions;
+}
+
+void zr_llama_config_read(zr_model_json *file, zr_lm_config *out)
+{
+    zero_llama_config *config = &out->llama;
+    zero_llama_defaults(config);
+    read_variant(file, config);
+    const variant_facts *facts = &variants[config->variant];
+    read_requirements(file, facts);
+    read_sizes(file, facts, config);
+    read_settings(file, facts, config);
+    read_rope(file, config);
+}
+
+static void write_number(zr_buffer *out, const char *key, double value)
+{
+    zr_buffer_printf(out, ", \"%s\": ", key);
+    zr_json_append_double(out, value);
+}
+
+static void write_rope(const zero_rope *rope, zr_buffer *out)
+{
+    const struct { const char *key; double value; } numbers[] = {
+        {"factor", rope->factor}, {"low_freq_factor", rope->low_freq_factor}, {"high_freq_factor", rope->high_freq_factor},
+        {"beta_fast", rope->beta_fast}, {"beta_slow", rope->beta_slow}, {"attention_factor", rope->attention_factor},
+        {"mscale", rope->mscale}, {"mscale_all_dim", rope->mscale_all_dim},
+    };
+    zr_model_json_put_real(out, "rope_theta", rope->theta);
+    if (rope->scaling == ZERO_ROPE_default) {
+        zr_buffer_printf(out, "  \"rope_scaling\": null,\n");
+        return;
+    }
+    zr_buffer_printf(out, "  \"rope_scaling\": {\"rope_type\": \"%s\"", zr_rope_scaling_name(rope->scaling));
+    for (int i = 0; i < ZR_COUNT(numbers); i++)
+        if (numbers[i].value > 0)
+            write_number(out, numbers[i].key, numbers[i].value);
+    if (rope->original_max_positions)
+        zr_buffer_printf(out, ", \"original_max_position_embeddings\": %lld", (long long)rope->original_max_positions);
+    zr_buffer_printf(out, "%s},\n", rope->whole_range ? ", \"truncate\": false" : "");
+}
+
+static void write_token(zr_buffer *out, const char *key, int64_t token, const char *end)
+{
+    if (token < 0)
+        zr_buffer_printf(out, "  \"%s\": null%s\n", key, end);
+    else
+        zr_buffer_printf(out, "  \"%s\": %lld%s\n", key, (long long)token, end);
+}
+
+static void write_variant(const zero_llama_config *config, const variant_facts *facts, zr_buffer *out)
+{
+    if (facts->reads_attention_bias)
+        zr_model_json_put_bool(out, "attention_bias", config->output_bias);
+    if (facts->reads_mlp_bias)
+        zr_model_json_put_bool(out, "mlp_bias", config->mlp_bias);
+    if (facts->slides_optionally)
+        zr_model_json_put_bool(out, "use_sliding_window", false);
+    if (facts->window && config->sliding_window)
+        zr_model_json_put_size(out, "sliding_window", config->sliding_window);
+    else if (facts->window)
+        zr_buffer_printf(out, "  \"sliding_window\": null,\n");
+}
+
+void zr_llama_config_write(const zr_lm_config *of, zr_buffer *out)
+{
+    const zero_llama_config *config = &of->llama;
+    const variant_facts *facts = &variants[config->variant];
+    zr_buffer_printf(out, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", facts->architecture, zr_llama_variant_name(config->variant));
+    zr_model_json_put_size(out, "vocab_size", config->vocab_size);
+    zr_model_json_put_size(out, "max_position_embeddings", config->max_positions);
+    zr_model_json_put_size(out, "hidden_size", config->hidden_size);
+    zr_model_json_put_size(out, "intermediate_size", config->intermediate_size);
+    zr_model_json_put_size(out, "num_hidden_layers", config->n_layer);
+    zr_model_json_put_size(out, "num_attention_heads", config->n_head);
+    zr_model_json_put_size(out, "num_key_value_heads", zr_llama_kv_heads(config));
+    zr_model_json_put_size(out, "head_dim", zr_llama_head_dim(config));
+    zr_model_json_put_float(out, "rms_norm_eps", config->rms_norm_eps);
+    zr_model_json_put_float(out, "initializer_range", config->initializer_range);
+    zr_model_json_put_float(out, "attention_dropout", config->attention_dropout);
+    write_rope(&config->rope, out);
+    write_variant(config, facts, out);
+    zr_buffer_printf(out, "  \"hidden_act\": \"silu\",\n");
+    zr_model_json_put_bool(out, "tie_word_embeddings", config->tied);
+    zr_buffer_printf(out, "  \"torch_dtype\": \"float32\",\n");
+    write_token(out, "bos_token_id", config->bos_token, ",");
+    write_token(out, "eos_token_id", config->eos_token, "\n}");
+}

@@ -1,0 +1,55 @@
+// Llama's tensors: names, layout (Linear's weights are (out, in)) and initial distributions are Hugging Face's.
+#include "model/llama.h"
+
+static zr_block_tensor weight(const char *name, int64_t out, int64_t in, float deviation, int tp_axis, int64_t tiles)
+{
+    return (zr_block_tensor){.desc = zr_matrix_desc(name, out, in, deviation, tp_axis, 1), .is_weight = true, .tile_axis = 0, .tiles = tiles};
+}
+
+// there: whether this configuration has it.
+static zr_block_tensor vector(bool there, const char *name, int64_t size, float value, int tp_axis)
+{
+    return there ? (zr_block_tensor){.desc = zr_vector_desc(name, size, value, tp_axis, 1)} : (zr_block_tensor){.is_weight = false};
+}
+
+static void design_block(const zero_llama_config *c, zr_block_tensor *t)
+{
+    int64_t width = c->hidden_size, inner = c->intermediate_size, head = zr_llama_head_dim(c);
+    int64_t queries = c->n_head * head, keys = zr_llama_kv_heads(c) * head;
+    float range = c->initializer_range;
+
+    t[ZR_LLAMA_NORM1] = vector(true, "input_layernorm.weight", width, 1, -1);
+    t[ZR_LLAMA_Q_W] = weight("self_attn.q_proj.weight", queries, width, range, 0, c->tiles_attention);
+    t[ZR_LLAMA_Q_B] = vector(c->qkv_bias, "self_attn.q_proj.bias", queries, 0, 0);
+    t[ZR_LLAMA_K_W] = weight("self_attn.k_proj.weight", keys, width, range, 0, c->tiles_attention);
+    t[ZR_LLAMA_K_B] = vector(c->qkv_bias, "self_attn.k_proj.bias", keys, 0, 0);
+    t[ZR_LLAMA_V_W] = weight("self_attn.v_proj.weight", keys, width, range, 0, c->tiles_attention);
+    t[ZR_LLAMA_V_B] = vector(c->qkv_bias, "self_attn.v_proj.bias", keys, 0, 0);
+    t[ZR_LLAMA_Q_NORM] = vector(c->qk_norm, "self_attn.q_norm.weight", head, 1, -1);
+    t[ZR_LLAMA_K_NORM] = vector(c->qk_norm, "self_attn.k_norm.weight", head, 1, -1);
+    t[ZR_LLAMA_O_W] = weight("self_attn.o_proj.weight", width, queries, range, 1, c->tiles_attention);
+    t[ZR_LLAMA_O_B] = vector(c->output_bias, "self_attn.o_proj.bias", width, 0, -1);
+    t[ZR_LLAMA_NORM2] = vector(true, "post_attention_layernorm.weight", width, 1, -1);
+    t[ZR_LLAMA_GATE_W] = weight("mlp.gate_proj.weight", inner, width, range, 0, c->tiles_mlp);
+    t[ZR_LLAMA_GATE_B] = vector(c->mlp_bias, "mlp.gate_proj.bias", inner, 0, 0);
+    t[ZR_LLAMA_UP_W] = weight("mlp.up_proj.weight", inner, width, range, 0, c->tiles_mlp);
+    t[ZR_LLAMA_UP_B] = vector(c->mlp_bias, "mlp.up_proj.bias", inner, 0, 0);
+    t[ZR_LLAMA_DOWN_W] = weight("mlp.down_proj.weight", width, inner, range, 1, c->tiles_mlp);
+    t[ZR_LLAMA_DOWN_B] = vector(c->mlp_bias, "mlp.down_proj.bias", width, 0, -1);
+}
+
+void zr_llama_design(const zr_lm_config *of, zr_lm_design *out)
+{
+    const zero_llama_config *config = &of->llama;
+    *out = (zr_lm_design){
+        .name = zr_llama_variant_name(config->variant),
+        .unit_prefix = "layers.",
+        .layer_prefix = "model.layers.",
+        .table = zr_matrix_desc("model.embed_tokens.weight", config->vocab_size, config->hidden_size, config->initializer_range, 0, 1),
+        .norm = {zr_vector_desc("model.norm.weight", config->hidden_size, 1, -1, 1)},
+        .tensor_count = ZR_LLAMA_TENSORS,
+    };
+    if (!config->tied)
+        out->head = zr_matrix_desc("lm_head.weight", config->vocab_size, config->hidden_size, config->initializer_range, 0, 1);
+    design_block(config, out->tensors);
+}

@@ -1,0 +1,142 @@
+#include "model/model_json.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_LIMIT (1 << 20) // bytes of a config.json
+
+zero_status zr_model_json_open(const char *path, zr_model_json *out, zero_error *error)
+{
+    *out = (zr_model_json){.path = path, .error = error};
+    ZERO_TRY(zr_json_load(path, CONFIG_LIMIT, &out->root, error));
+    out->at = out->root;
+    if (json_is_object(out->root))
+        return ZERO_OK;
+    zr_model_json_close(out);
+    return zr_fail(error, ZERO_ERR_DATA, "%s: a JSON object is expected", path);
+}
+
+void zr_model_json_close(zr_model_json *file)
+{
+    json_decref(file->root);
+    file->root = NULL;
+}
+
+const json_t *zr_model_json_get(const zr_model_json *file, const char *key)
+{
+    const json_t *value = file->status == ZERO_OK ? json_object_get(file->at, key) : NULL;
+    return json_is_null(value) ? NULL : value;
+}
+
+static void missing(zr_model_json *file, const char *key)
+{
+    file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: key \"%s\" is missing", file->path, key);
+}
+
+int64_t zr_model_json_size(zr_model_json *file, const char *key, const int64_t *otherwise)
+{
+    const json_t *value = zr_model_json_get(file, key);
+    if (file->status != ZERO_OK)
+        return 0;
+    if (!value && otherwise)
+        return *otherwise;
+    if (!value)
+        missing(file, key);
+    else if (!json_is_integer(value))
+        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not a whole number", file->path, key);
+    return file->status == ZERO_OK ? (int64_t)json_integer_value(value) : 0;
+}
+
+double zr_model_json_real(zr_model_json *file, const char *key, const double *otherwise)
+{
+    const json_t *value = zr_model_json_get(file, key);
+    if (file->status != ZERO_OK)
+        return 0;
+    if (!value && otherwise)
+        return *otherwise;
+    if (!value)
+        missing(file, key);
+    else if (!json_is_number(value))
+        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not a number", file->path, key);
+    return file->status == ZERO_OK ? json_number_value(value) : 0;
+}
+
+bool zr_model_json_bool(zr_model_json *file, const char *key, bool otherwise)
+{
+    const json_t *value = zr_model_json_get(file, key);
+    if (!value)
+        return otherwise;
+    if (!json_is_boolean(value))
+        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is neither true nor false", file->path, key);
+    return json_is_true(value);
+}
+
+const char *zr_model_json_text(zr_model_json *file, const char *key, const char *otherwise)
+{
+    const json_t *value = zr_model_json_get(file, key);
+    if (file->status != ZERO_OK || (!value && otherwise))
+        return otherwise;
+    if (!json_is_string(value))
+        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is %s", file->path, key, value ? "not a string" : "missing");
+    return json_string_value(value);
+}
+
+void zr_model_json_require_bool(zr_model_json *file, const char *key, bool right, bool otherwise)
+{
+    bool found = zr_model_json_bool(file, key, otherwise);
+    if (file->status == ZERO_OK && found != right)
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" is %s: only %s can be computed exactly",
+                               file->path, key, right ? "false" : "true", right ? "true" : "false");
+}
+
+void zr_model_json_require_text(zr_model_json *file, const char *key, const char *right, const char *synonym)
+{
+    const char *text = zr_model_json_text(file, key, right);
+    if (file->status == ZERO_OK && strcmp(text, right) != 0 && (!synonym || strcmp(text, synonym) != 0))
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" is \"%s\": only \"%s\" can be computed exactly",
+                               file->path, key, text, right);
+}
+
+void zr_model_json_refuse(zr_model_json *file, const char *key, const char *why)
+{
+    if (zr_model_json_get(file, key))
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" is given: %s", file->path, key, why);
+}
+
+static void put_digits(zr_buffer *out, const char *key, const char *digits)
+{
+    zr_buffer_printf(out, "  \"%s\": %s%s,\n", key, digits, strpbrk(digits, ".e") ? "" : ".0");
+}
+
+void zr_model_json_put_float(zr_buffer *out, const char *key, float value)
+{
+    char digits[32];
+    for (int precision = 1; precision <= 9; precision++) {
+        snprintf(digits, sizeof(digits), "%.*g", precision, (double)value);
+        if (strtof(digits, NULL) == value)
+            break;
+    }
+    put_digits(out, key, digits);
+}
+
+void zr_model_json_put_real(zr_buffer *out, const char *key, double value)
+{
+    char digits[32];
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(digits, sizeof(digits), "%.*g", precision, value);
+        if (strtod(digits, NULL) == value)
+            break;
+    }
+    put_digits(out, key, digits);
+}
+
+void zr_model_json_put_size(zr_buffer *out, const char *key, int64_t value)
+{
+    zr_buffer_printf(out, "  \"%s\": %lld,\n", key, (long long)value);
+}
+
+void zr_model_json_put_bool(zr_buffer *out, const char *key, bool value)
+{
+    zr_buffer_printf(out, "  \"%s\": %s,\n", key, value ? "true" : "false");
+}

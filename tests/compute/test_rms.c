@@ -1,0 +1,167 @@
+// RMSNorm: ref against the definition in long double and its finite differences, cpu against ref on every pair of storage types.
+#include "compute_check.h"
+
+#include <string.h>
+
+static const int64_t widths[] = {1, 3, 17, 64, 128, 768, 1000};
+static const int64_t row_counts[] = {0, 1, 5, 70};
+
+typedef struct rms_case {
+    zr_norm norm;
+    void *x, *branch, *gamma, *dy, *past;
+} rms_case;
+
+typedef struct rms_result {
+    void *sum, *y, *dx;
+    float *rstd, *dgamma;
+} rms_result;
+
+static rms_case case_new(zero_dtype stream, zero_dtype dtype, int64_t rows, int64_t width)
+{
+    rms_case c = {.norm = {.dtype = dtype, .stream = stream, .rows = rows, .width = width, .epsilon = 1e-5f}};
+    c.x = array_random(stream, rows * width, 1, 2);
+    c.branch = array_random(dtype, rows * width, 2, 2);
+    c.gamma = array_random(dtype, width, 3, 2);
+    c.dy = array_random(dtype, rows * width, 5, 1);
+    c.past = array_random(stream, rows * width, 6, 1);
+    return c;
+}
+
+static void case_free(rms_case *c)
+{
+    void *all[] = {c->x, c->branch, c->gamma, c->dy, c->past};
+    for (int i = 0; i < ZR_COUNT(all); i++)
+        array_free(all[i]);
+}
+
+// add: to dgamma, and to what arrives past the norm.
+static rms_result run(zr_queue *queue, const rms_case *c, bool add)
+{
+    const zr_row_ops *ops = queue->backend->rows;
+    int64_t rows = c->norm.rows, width = c->norm.width, n = rows * width;
+    rms_result r = {.sum = array_new(c->norm.stream, n), .y = array_new(c->norm.dtype, n), .dx = array_new(c->norm.stream, n), .rstd = floats_new(rows),
+                    .dgamma = add ? floats_random(width, 7, 2) : floats_new(width)};
+    float *scratch = floats_new((int64_t)ops->norm_scratch(queue, &c->norm) / 4);
+    ops->residual_rms_forward(queue, &c->norm, c->x, c->branch, r.sum, c->gamma, r.y, r.rstd);
+    ops->rms_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.rstd, add ? c->past : NULL, r.dx, r.dgamma, add, scratch);
+    floats_free(scratch);
+    return r;
+}
+
+static void result_free(rms_result *r)
+{
+    void *all[] = {r->sum, r->y, r->dx, r->rstd, r->dgamma};
+    for (int i = 0; i < ZR_COUNT(all); i++)
+        array_free(all[i]);
+}
+
+static void compare(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream, zero_dtype dtype, int64_t rows, int64_t width)
+{
+    rms_case c = case_new(stream, dtype, rows, width);
+    for (int add = 0; add < 2; add++) {
+        rms_result got = run(queue, &c, add), want = run(ref, &c, add), one = run(single, &c, add);
+        check_same_array("sum", stream, got.sum, want.sum, rows * width);
+        check_close("rstd", got.rstd, want.rstd, rows, 1e-6, 0);
+        check_close_as("y", dtype, got.y, want.y, rows * width, 1e-6, 1e-6);
+        check_close_as("dx", stream, got.dx, want.dx, rows * width, 1e-6, 3e-6 * (rows ? 1 + want.rstd[0] : 1));
+        check_close("dgamma", got.dgamma, want.dgamma, width, 1e-6, 1e-6 * (double)(4 + rows));
+        check_same_array("y at any number of threads", dtype, got.y, one.y, rows * width);
+        check_same_array("dx at any number of threads", stream, got.dx, one.dx, rows * width);
+        check_same_bits("dgamma at any number of threads", got.dgamma, one.dgamma, width * 4);
+        result_free(&got);
+        result_free(&want);
+        result_free(&one);
+    }
+    case_free(&c);
+}
+
+static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int s = 0; s < STORAGE_TYPES; s++)
+        for (int t = 0; t < STORAGE_TYPES; t++)
+            for (int r = 0; r < ZR_COUNT(row_counts); r++)
+                for (int w = 0; w < ZR_COUNT(widths); w++)
+                    if (s + t == 0 || (r + w + s + t) % 3 == 0) // fp32 sees all shapes, every other pair of types a third of them
+                        compare(queue, single, ref, storage_types[s], storage_types[t], row_counts[r], widths[w]);
+}
+
+static void cpu_agrees(void **state)
+{
+    check_each_cpu(body);
+}
+
+// ---- the definition ----
+
+enum { ROWS = 3, WIDTH = 7 };
+
+static double weighted(void *argument) // sum of dy * y
+{
+    const rms_case *c = argument;
+    const float *x = c->x, *gamma = c->gamma, *dy = c->dy;
+    long double total = 0;
+    for (int64_t i = 0; i < ROWS; i++) {
+        long double squares = 0;
+        for (int64_t j = 0; j < WIDTH; j++)
+            squares += (long double)x[i * WIDTH + j] * x[i * WIDTH + j];
+        for (int64_t j = 0; j < WIDTH; j++)
+            total += dy[i * WIDTH + j] * gamma[j] * x[i * WIDTH + j] / sqrtl(squares / WIDTH + (long double)c->norm.epsilon);
+    }
+    return (double)total;
+}
+
+static void ref_is_right(void **state)
+{
+    zr_queue *ref = check_queue("ref", NULL, 1);
+    rms_case c = case_new(ZERO_F32, ZERO_F32, ROWS, WIDTH);
+    float y[ROWS * WIDTH], rstd[ROWS], dx[ROWS * WIDTH], dgamma[WIDTH];
+    double sum = 0;
+    ref->backend->rows->rms_forward(ref, &c.norm, c.x, c.gamma, y, rstd);
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        sum += (double)y[i] * ((float *)c.dy)[i];
+    assert_true(fabs(sum - weighted(&c)) < 1e-6);
+    ref->backend->rows->rms_backward(ref, &c.norm, c.dy, c.x, c.gamma, rstd, NULL, dx, dgamma, false, NULL);
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        float slope = (float)check_slope(weighted, &c, (float *)c.x + i, 1.0f / 1024);
+        check_close("dx", dx + i, &slope, 1, 1e-4, 1e-5);
+    }
+    for (int j = 0; j < WIDTH; j++) {
+        float slope = (float)check_slope(weighted, &c, (float *)c.gamma + j, 1.0f / 1024);
+        check_close("dgamma", dgamma + j, &slope, 1, 1e-4, 1e-5);
+    }
+    case_free(&c);
+    check_queue_close(ref);
+}
+
+// The gradient may replace what it came from.
+static void in_place(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int t = 0; t < STORAGE_TYPES; t++) {
+        zero_dtype dtype = storage_types[t];
+        rms_case c = case_new(dtype, dtype, 40, 48);
+        float *scratch = floats_new((int64_t)queue->backend->rows->norm_scratch(queue, &c.norm) / 4), dgamma[2][48];
+        rms_result apart = run(queue, &c, false);
+        const zr_row_ops *ops = queue->backend->rows;
+        ops->rms_backward(queue, &c.norm, c.dy, apart.sum, c.gamma, apart.rstd, NULL, apart.dx, dgamma[0], false, scratch);
+        ops->rms_backward(queue, &c.norm, c.dy, apart.sum, c.gamma, apart.rstd, NULL, c.dy, dgamma[1], false, scratch);
+        check_same_array("dx over dy", dtype, c.dy, apart.dx, 40 * 48);
+        check_same_bits("dgamma", dgamma[1], dgamma[0], sizeof dgamma[0]);
+        floats_free(scratch);
+        result_free(&apart);
+        case_free(&c);
+    }
+}
+
+static void dx_may_be_dy(void **state)
+{
+    check_each_cpu(in_place);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ref_is_right),
+        cmocka_unit_test(cpu_agrees),
+        cmocka_unit_test(dx_may_be_dy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
