@@ -1,0 +1,149 @@
+// Llama and its variants against transformers' own models: llama_golden.bin, written by tests/oracle/llama.py, has for each the config.json
+// that transformers writes, weights, a batch, loss, logits and every gradient. Relative errors, per tensor max|a-b|/max|b|, stay below
+// 1e-5 on every backend.
+#include "golden.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define TOLERANCE 1e-5
+
+static const char *const variants[] = {"llama/", "llama_tied/", "llama_biased/", "llama3/", "linear/", "dynamic/", "yarn/", "mistral/", "qwen2/", "qwen3/", "smollm2/"};
+static golden file;
+
+static int setup(void **state)
+{
+    golden_open(&file, ZERO_GOLDEN_DIRECTORY "/llama_golden.bin");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    golden_close(&file);
+    return 0;
+}
+
+// By the way of a file, as a user's directory has it.
+static zr_lm_config config_of(const golden *of)
+{
+    char path[] = "/tmp/zero-llama-XXXXXX";
+    zr_lm_config config;
+    zero_error error;
+    int64_t count = golden_elements(of, "config");
+    int32_t *bytes = malloc((size_t)count * sizeof *bytes);
+    FILE *out = fdopen(mkstemp(path), "w");
+    assert_true(bytes && out);
+    golden_copy(of, "config", bytes, count);
+    for (int64_t i = 0; i < count; i++)
+        fputc(bytes[i], out);
+    assert_int_equal(fclose(out), 0);
+    zero_status status = zr_lm_config_read(path, &config, &error);
+    unlink(path);
+    free(bytes);
+    if (status != ZERO_OK)
+        fail_msg("%s%s", of->prefix, error.message);
+    return config;
+}
+
+static void network_of(harness *net, const golden *of, const zr_backend *backend, zero_dtype dtype)
+{
+    const zr_lm_config config = config_of(of);
+    harness_create_of(net, &config, backend, (zero_shape){.batch = 2, .seq = 7, .threads = 2, .dtype = dtype});
+    golden_load(of, net);
+}
+
+typedef void variant_test(const golden *of, const zr_backend *backend);
+
+static void each_variant(variant_test *test)
+{
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
+        for (int v = 0; v < ZR_COUNT(variants) && harness_offered(*backend); v++) {
+            golden of = file;
+            of.prefix = variants[v];
+            test(&of, *backend);
+        }
+}
+
+static void check_loss_and_gradients(const golden *of, const zr_backend *backend)
+{
+    harness net;
+    network_of(&net, of, backend, ZERO_F32);
+    golden_assert_loss(of, harness_forward(&net, false), TOLERANCE);
+    for (int fused = 0; fused < 2; fused++) {
+        harness_forget(&net);
+        golden_assert_loss(of, harness_forward(&net, true), TOLERANCE);
+        net.loss = NAN;
+        harness_backward(&net, fused);
+        golden_assert_loss(of, net.loss, TOLERANCE);
+        golden_assert_gradients(of, &net, TOLERANCE);
+    }
+    harness_destroy(&net);
+}
+
+static void loss_and_gradients(void **state)
+{
+    each_variant(check_loss_and_gradients);
+}
+
+static void check_decoded(const golden *of, const zr_backend *backend)
+{
+    harness net;
+    network_of(&net, of, backend, ZERO_F32);
+    golden_assert_decoded(of, &net, TOLERANCE);
+    harness_destroy(&net);
+}
+
+static void decoded_logits(void **state)
+{
+    each_variant(check_decoded);
+}
+
+static void check_tiled(const golden *of, const zr_backend *backend)
+{
+    harness net;
+    zr_lm_config config = config_of(of);
+    zr_lm_set_tiles(&config, &(zr_tiles){4, 2, 2}); // of so small a model nothing is cut: the shape must not change
+    harness_create_of(&net, &config, backend, (zero_shape){.batch = 2, .seq = 7, .threads = 1});
+    golden_load(of, &net);
+    golden_assert_loss(of, harness_forward(&net, true), TOLERANCE);
+    harness_destroy(&net);
+}
+
+static void tiles_of_what_is_small_are_whole(void **state)
+{
+    each_variant(check_tiled);
+}
+
+// Where heads are normed, queries and keys are rounded once more than autocast rounds them: after the norm, and after the rotation.
+static void mixed_precision_errs_like_autocast(void **state)
+{
+    static const char *const mixed[] = {"llama/", "qwen3/"};
+    static const struct { zero_dtype dtype; const char *kind; } kinds[] = {{ZERO_BF16, "bf16"}, {ZERO_F16, "fp16"}};
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
+        for (int k = 0; k < ZR_COUNT(kinds) * ZR_COUNT(mixed) && harness_offered(*backend); k++) {
+            harness net;
+            golden of = file;
+            of.prefix = mixed[k / 2];
+            network_of(&net, &of, *backend, kinds[k % 2].dtype);
+            harness_forward(&net, true);
+            harness_backward(&net, true);
+            golden_assert_like_autocast(&of, &net, kinds[k % 2].kind, k / 2 ? 1.25 : 1.2);
+            harness_destroy(&net);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loss_and_gradients),
+        cmocka_unit_test(decoded_logits),
+        cmocka_unit_test(tiles_of_what_is_small_are_whole),
+        cmocka_unit_test(mixed_precision_errs_like_autocast),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

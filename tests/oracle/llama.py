@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Golden values of Llama and its variants from PyTorch: weights, a batch, loss, logits and every gradient, by transformers' own models.
+
+    python3 tests/oracle/llama.py tests/layers/llama_golden.bin
+
+One after another, each a small model of two layers; records are named VARIANT/NAME. The arithmetic is done in double precision, as far as
+transformers lets it (rotary angles and norms are fp32 in every precision), on weights that single precision represents. Biases and norms
+are random too: with zeros and ones their paths would go untested. "VARIANT/bf16.grad.NAME" and "fp16.grad.NAME" are what torch.autocast
+makes of the same. VARIANT/config is the config.json that transformers writes, a byte an element.
+Format: records, each one line "f32|i32 NAME DIMENSIONS...\\n" followed by the elements, little-endian.
+"""
+import copy
+import json
+import sys
+import tempfile
+
+import torch
+import transformers
+from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+VOCAB, BATCH, SEQ = 29, 2, 7
+SMALL = dict(vocab_size=VOCAB, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             max_position_embeddings=8, attn_implementation="eager", bos_token_id=None, eos_token_id=None, pad_token_id=None)
+
+
+def rope(**settings):
+    return {"rope_parameters": settings}
+
+
+VARIANTS = {
+    "llama": (LlamaForCausalLM, LlamaConfig(**SMALL, tie_word_embeddings=False)),
+    "llama_tied": (LlamaForCausalLM, LlamaConfig(**{**SMALL, "num_key_value_heads": 4}, tie_word_embeddings=True, rms_norm_eps=1e-5)),
+    "llama_biased": (LlamaForCausalLM, LlamaConfig(**{**SMALL, "num_key_value_heads": 1}, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
+    "llama3": (LlamaForCausalLM, LlamaConfig(**{**SMALL, "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1}, tie_word_embeddings=True, **rope(
+        rope_theta=100.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64))),
+    "linear": (LlamaForCausalLM, LlamaConfig(**SMALL, tie_word_embeddings=True, **rope(rope_theta=50.0, rope_type="linear", factor=2.5))),
+    "dynamic": (LlamaForCausalLM, LlamaConfig(**SMALL, tie_word_embeddings=True, **rope(rope_theta=50.0, rope_type="dynamic", factor=2.5))),
+    "yarn": (LlamaForCausalLM, LlamaConfig(**{**SMALL, "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1}, tie_word_embeddings=True, **rope(
+        rope_theta=100.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=8.0, beta_slow=1.0))),
+    "mistral": (MistralForCausalLM, MistralConfig(**SMALL, head_dim=8, sliding_window=7)),
+    "qwen2": (Qwen2ForCausalLM, Qwen2Config(**SMALL, tie_word_embeddings=True)),
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config(**SMALL, head_dim=6, tie_word_embeddings=True)),
+    "smollm2": (LlamaForCausalLM, LlamaConfig(**{**SMALL, "num_attention_heads": 3, "num_key_value_heads": 1, "hidden_size": 24}, tie_word_embeddings=True,
+                                              rms_norm_eps=1e-5, initializer_range=0.041666666666666664, **rope(rope_theta=100000.0, rope_type="default"))),
+}
+MIXED = ("llama", "qwen3")  # with gradients under autocast
+
+
+def record(out, kind, name, tensor):
+    dtype = {"f32": torch.float32, "i32": torch.int32}[kind]
+    out.write(" ".join([kind, name, *map(str, tensor.shape)]).encode() + b"\n")
+    out.write(tensor.detach().to(dtype).contiguous().numpy().astype("<f4" if kind == "f32" else "<i4").tobytes())
+
+
+def loss_of(logits, targets):
+    return torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1), ignore_index=-100)
+
+
+def autocast_gradients(model, dtype, tokens, targets):
+    single = copy.deepcopy(model).float()
+    single.zero_grad()
+    with torch.autocast("cpu", dtype=dtype):
+        logits = single(tokens).logits
+    loss_of(logits.float(), targets).backward()
+    return {name: parameter.grad for name, parameter in single.named_parameters()}
+
+
+def record_variant(out, variant, kind, config):
+    model = kind(config).double().train()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            centre = 1.0 if "norm" in name else 0.0
+            parameter.copy_((centre + 0.3 * torch.randn(parameter.shape)).float().double())
+    tokens = torch.randint(VOCAB, (BATCH, SEQ))
+    targets = torch.randint(VOCAB, (BATCH, SEQ))
+    targets[1, 3] = -100  # not counted
+    logits = model(tokens).logits
+    loss = loss_of(logits, targets)
+    loss.backward()
+    with tempfile.TemporaryDirectory() as directory:
+        config.save_pretrained(directory)
+        text = open(directory + "/config.json", "rb").read()
+    record(out, "i32", variant + "/config", torch.tensor(list(text)))
+    record(out, "i32", variant + "/tokens", tokens)
+    record(out, "i32", variant + "/targets", targets)
+    record(out, "f32", variant + "/loss", loss.reshape(1))
+    record(out, "f32", variant + "/logits", logits)
+    mixed = {name: autocast_gradients(model, dtype, tokens, targets)
+             for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)) if variant in MIXED}
+    for name, parameter in model.named_parameters():
+        record(out, "f32", variant + "/" + name, parameter)
+        record(out, "f32", variant + "/grad." + name, parameter.grad)
+        for precision, gradients in mixed.items():
+            record(out, "f32", f"{variant}/{precision}.grad.{name}", gradients[name])
+    print(f"{variant}: {json.loads(text)['model_type']}, loss {loss.item():.15g}")
+
+
+def main(path):
+    torch.manual_seed(20240607)
+    with open(path, "wb") as out:
+        for variant, (kind, config) in VARIANTS.items():
+            record_variant(out, variant, kind, config)
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
