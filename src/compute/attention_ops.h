@@ -24,7 +24,7 @@ static inline int64_t zr_attention_row(const zr_attention *attention) // element
 }
 
 typedef struct zr_rotary { // of the two halves of each head: (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin)
-    zero_dtype dtype;       // of what is rotated; angles, cosines and sines are fp32
+    zero_dtype from, to;    // of x and of y; angles, cosines and sines are fp32
     int64_t batch, seq, head_dim;
     int64_t first;          // position of the first row of each sequence
     const float *frequency; // (head_dim / 2) radians a position
@@ -43,7 +43,7 @@ typedef struct zr_attention_ops { // never stores a (seq x seq) matrix a head; w
     // table (seq, head_dim): factor * cosines, then factor * sines, of position first + i.
     void (*rotary_table)(zr_queue *queue, const zr_rotary *rotary, float *table);
     // Rotates `heads` heads at the start of each of batch*seq rows, back (the gradient) where `back`. Rows lie x_step and y_step elements
-    // apart; y may be x where these are the same. Neither need be aligned: they may be columns of packed rows.
+    // apart; y may be x where these, and the types, are the same. Neither need be aligned: they may be columns of packed rows.
     void (*rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table, bool back, const void *x, int64_t x_step, void *y, int64_t y_step);
 } zr_attention_ops;
 

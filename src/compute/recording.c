@@ -180,7 +180,7 @@ static void rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, cons
 {
     entry entry = enter(queue);
     queue->backend->attention->rotate(queue, rotary, heads, table, back, x, x_step, y, y_step);
-    leave(&entry, ZR_ACTIVITY_element, 2 * rotary->batch * rotary->seq * heads * rotary->head_dim * size_of(rotary->dtype), 0);
+    leave(&entry, ZR_ACTIVITY_element, rotary->batch * rotary->seq * heads * rotary->head_dim * (size_of(rotary->from) + size_of(rotary->to)), 0);
 }
 
 static void gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out)

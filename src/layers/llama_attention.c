@@ -13,13 +13,38 @@ static char *element_of(const zr_llama_block *block, void *array, int64_t elemen
     return (char *)array + bytes_of(block, element);
 }
 
-static zr_rotary rotary_of(const zr_llama_block *block)
+static zr_rotary rotary_of(const zr_llama_block *block, zero_dtype from, zero_dtype to)
 {
     const zr_attention *attention = &block->attention;
-    zr_rotary rotary = {.dtype = block->dtype, .batch = attention->batch, .seq = attention->seq, .head_dim = attention->head_dim, .first = block->position,
+    zr_rotary rotary = {.from = from, .to = to, .batch = attention->batch, .seq = attention->seq, .head_dim = attention->head_dim, .first = block->position,
                         .frequency = block->work.frequency};
     zr_llama_frequencies(block->config, block->work.frequency, &rotary.factor);
     return rotary;
+}
+
+// The gain of a norm over heads, in fp32.
+static const float *gain_of(const zr_llama_block *block, int tensor)
+{
+    zr_queue *queue = block->context->queue;
+    const void *gain = zero_parameter(block->context, 0, tensor);
+    if (block->dtype == ZERO_F32)
+        return gain;
+    queue->backend->elements->convert(queue, block->dtype, ZERO_F32, block->attention.head_dim, gain, block->work.gain);
+    return block->work.gain;
+}
+
+static void norm_heads(const zr_llama_block *block, const zr_norm *norm, int gain, const void *x, float *y, float *rstd)
+{
+    zr_queue *queue = block->context->queue;
+    queue->backend->rows->rms_forward(queue, norm, x, gain_of(block, gain), y, rstd);
+}
+
+static void norm_heads_backward(const zr_llama_block *block, const zr_norm *norm, int gain, const float *dy, const void *x, const float *rstd, void *dx)
+{
+    zr_queue *queue = block->context->queue;
+    int add = 0;
+    float *d_gain = zero_gradient(block->context, 0, gain, &add);
+    queue->backend->rows->rms_backward(queue, norm, dy, x, gain_of(block, gain), rstd, NULL, dx, d_gain, add, block->work.scratch);
 }
 
 // q, k, v -> [norms] -> packed, queries and keys rotated.
@@ -32,11 +57,12 @@ static void pack(zr_llama_block *block)
     const zr_llama_work *work = &block->work;
     int64_t queries = block->q.out, keys = block->k.out, row = zr_attention_row(attention);
     const void *q = saved->q, *k = saved->k;
-    zr_rotary rotary = rotary_of(block);
-    if (block->config->qk_norm) {
-        zr_norm_forward(block->context, &block->norm_q, q, work->q, NULL, work->rstd_q);
-        zr_norm_forward(block->context, &block->norm_k, k, work->k, NULL, work->rstd_k);
-        q = work->q, k = work->k;
+    bool normed = block->config->qk_norm;
+    const zr_rotary rotary = rotary_of(block, normed ? ZERO_F32 : block->dtype, block->dtype);
+    if (normed) {
+        norm_heads(block, &block->norm_q, block->gain_q, q, work->heads_q, work->rstd_q);
+        norm_heads(block, &block->norm_k, block->gain_k, k, work->heads_k, work->rstd_k);
+        q = work->heads_q, k = work->heads_k;
     }
     ops->rotary_table(queue, &rotary, work->table);
     ops->rotate(queue, &rotary, attention->heads, work->table, false, q, queries, work->packed, row);
@@ -54,14 +80,15 @@ static void unpack_gradient(zr_llama_block *block)
     const zr_llama_saved *saved = &block->saved;
     const zr_llama_work *work = &block->work;
     int64_t queries = block->q.out, keys = block->k.out, row = zr_attention_row(attention);
-    const zr_rotary rotary = rotary_of(block);
-    ops->rotate(queue, &rotary, attention->heads, work->table, true, work->d_packed, row, work->q, queries);
-    ops->rotate(queue, &rotary, attention->kv_heads, work->table, true, element_of(block, work->d_packed, queries), row, work->k, keys);
+    bool normed = block->config->qk_norm;
+    const zr_rotary rotary = rotary_of(block, block->dtype, normed ? ZERO_F32 : block->dtype);
+    ops->rotate(queue, &rotary, attention->heads, work->table, true, work->d_packed, row, normed ? work->heads_q : work->q, queries);
+    ops->rotate(queue, &rotary, attention->kv_heads, work->table, true, element_of(block, work->d_packed, queries), row, normed ? work->heads_k : work->k, keys);
     queue->backend->elements->copy_rows(queue, block->rows, (int64_t)bytes_of(block, keys), element_of(block, work->d_packed, queries + keys),
                                         (int64_t)bytes_of(block, row), work->v, (int64_t)bytes_of(block, keys));
-    if (block->config->qk_norm) {
-        zr_norm_backward(block->context, &block->norm_q, work->q, saved->q, NULL, work->rstd_q, NULL, work->q, work->scratch);
-        zr_norm_backward(block->context, &block->norm_k, work->k, saved->k, NULL, work->rstd_k, NULL, work->k, work->scratch);
+    if (normed) {
+        norm_heads_backward(block, &block->norm_q, block->gain_q, work->heads_q, saved->q, work->rstd_q, work->q);
+        norm_heads_backward(block, &block->norm_k, block->gain_k, work->heads_k, saved->k, work->rstd_k, work->k);
     }
 }
 

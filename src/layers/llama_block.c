@@ -12,12 +12,9 @@ static zr_linear linear_of(const zr_lm_unit *hyper, const zr_llama_block *block,
 }
 
 // Over each head of `heads` in a row of activations.
-static zr_norm_layer norm_of_heads(const zr_lm_unit *hyper, const zr_llama_block *block, int64_t heads, enum zr_llama_block_tensor weight)
+static zr_norm norm_of_heads(const zr_lm_unit *hyper, const zr_llama_block *block, int64_t heads)
 {
-    zr_norm_layer layer = zr_lm_norm(hyper, block->dtype, block->rows * heads, 0, hyper->tensor[weight], -1);
-    layer.norm.stream = block->dtype;
-    layer.norm.width = hyper->shape.head_dim;
-    return layer;
+    return (zr_norm){.dtype = ZERO_F32, .stream = block->dtype, .rows = block->rows * heads, .width = hyper->shape.head_dim, .epsilon = hyper->shape.norm_epsilon};
 }
 
 static void layers_set(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_llama_block *b)
@@ -31,8 +28,10 @@ static void layers_set(const zr_lm_unit *hyper, const zero_shape *shape, bool tr
     b->q = linear_of(hyper, b, b->width, queries, ZR_LLAMA_Q, ZR_LLAMA_Q_B);
     b->k = linear_of(hyper, b, b->width, keys, ZR_LLAMA_K, ZR_LLAMA_K_B);
     b->v = linear_of(hyper, b, b->width, keys, ZR_LLAMA_V, ZR_LLAMA_V_B);
-    b->norm_q = norm_of_heads(hyper, b, of->heads, ZR_LLAMA_Q_NORM);
-    b->norm_k = norm_of_heads(hyper, b, of->kv_heads, ZR_LLAMA_K_NORM);
+    b->norm_q = norm_of_heads(hyper, b, of->heads);
+    b->norm_k = norm_of_heads(hyper, b, of->kv_heads);
+    b->gain_q = hyper->tensor[ZR_LLAMA_Q_NORM];
+    b->gain_k = hyper->tensor[ZR_LLAMA_K_NORM];
     b->attention = (zr_attention){
         .dtype = b->dtype,
         .batch = shape->batch,
@@ -70,7 +69,7 @@ static size_t saved_set(const zr_llama_block *block, void *base, zr_llama_saved 
 static size_t scratch_bytes(const zr_llama_block *block, int threads)
 {
     const zr_linear *const linears[] = {&block->q, &block->k, &block->v, &block->o, &block->gate, &block->up, &block->down};
-    const zr_norm *const norms[] = {&block->norm1.norm, &block->norm_q.norm, &block->norm_k.norm};
+    const zr_norm *const norms[] = {&block->norm1.norm, &block->norm_q, &block->norm_k};
     size_t most = zr_scratch_attention(threads, &block->attention);
     for (int i = 0; i < ZR_COUNT(norms); i++)
         most = ZR_MAX(most, zr_scratch_norm(threads, norms[i]));
@@ -88,8 +87,13 @@ static size_t attention_work_set(const zr_llama_block *block, zr_carver carver, 
     work->q = zr_carve_as(&carver, block->dtype, rows * block->q.out);
     work->k = zr_carve_as(&carver, block->dtype, rows * block->k.out);
     work->v = zr_carve_as(&carver, block->dtype, rows * block->v.out);
-    work->rstd_q = zr_carve_floats(&carver, rows * attention->heads);
-    work->rstd_k = zr_carve_floats(&carver, rows * attention->kv_heads);
+    if (block->config->qk_norm) {
+        work->heads_q = zr_carve_floats(&carver, rows * block->q.out);
+        work->heads_k = zr_carve_floats(&carver, rows * block->k.out);
+        work->rstd_q = zr_carve_floats(&carver, rows * attention->heads);
+        work->rstd_k = zr_carve_floats(&carver, rows * attention->kv_heads);
+        work->gain = zr_carve_floats(&carver, attention->head_dim);
+    }
     return carver.used;
 }
 

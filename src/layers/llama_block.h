@@ -27,8 +27,10 @@ typedef struct zr_llama_work {
     void *narrow;             // (R, C) T
     float *sum;               // (R, C) gradient of what several products read
     void *packed, *d_packed;  // (R, Q + 2K) T, first half
-    void *q, *k, *v;          // (R, Q), (R, K), (R, K) T, first half: normed, then gradients; before those all of it is d_attended (R, Q)
-    float *rstd_q, *rstd_k;   // (R, heads), (R, kv_heads), first half
+    void *q, *k, *v;          // (R, Q), (R, K), (R, K) T, first half: gradients; before those q is d_attended
+    float *heads_q, *heads_k; // (R, Q), (R, K), first half, where heads are normed: queries and keys between norm and rotation, or their gradients
+    float *rstd_q, *rstd_k;   // (R, heads), (R, kv_heads), likewise
+    float *gain;              // (D) of such a norm
     float *frequency, *table; // (D / 2), (seq, D)
     void *inner, *d_inner;    // (R, F) T, second half
     void *scratch;            // of norms, attention and linears, one after another
@@ -40,7 +42,9 @@ typedef struct zr_llama_block { // one call: sizes of every layer, and buffers
     zero_dtype dtype, stream; // T and S
     int64_t rows, width, inner;
     int64_t position;         // of the first row of each sequence
-    zr_norm_layer norm1, norm2, norm_q, norm_k; // the last two over heads
+    zr_norm_layer norm1, norm2;
+    zr_norm norm_q, norm_k;   // over heads: from T, and into fp32, since what follows rounds it again
+    int gain_q, gain_k;       // their tensors of piece 0
     zr_linear q, k, v, o, gate, up, down;
     zr_attention attention;
     zr_llama_saved saved; // evaluation: aliases of work and out where something has to be held for a moment

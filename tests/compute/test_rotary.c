@@ -7,11 +7,11 @@ typedef struct shape { int64_t batch, seq, heads, dim, first; } shape;
 
 static const shape shapes[] = {{1, 1, 1, 2, 0}, {2, 5, 3, 8, 7}, {1, 40, 2, 34, 0}, {2, 70, 9, 64, 100}, {1, 9, 2, 130, 5000}};
 
-static zr_rotary rotary_of(zero_dtype dtype, shape s, float *frequency)
+static zr_rotary rotary_of(zero_dtype from, zero_dtype to, shape s, float *frequency)
 {
     for (int64_t j = 0; j < s.dim / 2; j++)
         frequency[j] = 1 / powf(10000, (float)(2 * j) / (float)s.dim);
-    return (zr_rotary){.dtype = dtype, .batch = s.batch, .seq = s.seq, .head_dim = s.dim, .first = s.first, .frequency = frequency, .factor = 1.25f};
+    return (zr_rotary){.from = from, .to = to, .batch = s.batch, .seq = s.seq, .head_dim = s.dim, .first = s.first, .frequency = frequency, .factor = 1.25f};
 }
 
 // Complex numbers of each pair, turned.
@@ -20,7 +20,7 @@ static void ref_turns(void **state)
     zr_queue *ref = check_queue("ref", NULL, 1);
     const shape s = {2, 6, 3, 10, 11};
     float frequency[5], *table = floats_new(s.seq * s.dim), *x = floats_random(2 * 6 * 40, 3, 1), *y = floats_new(2 * 6 * 30);
-    const zr_rotary rotary = rotary_of(ZERO_F32, s, frequency);
+    const zr_rotary rotary = rotary_of(ZERO_F32, ZERO_F32, s, frequency);
     ref->backend->attention->rotary_table(ref, &rotary, table);
     ref->backend->attention->rotate(ref, &rotary, 3, table, false, x, 40, y, 30); // a fourth head stays behind
     for (int64_t row = 0; row < 12; row++)
@@ -36,27 +36,28 @@ static void ref_turns(void **state)
     check_queue_close(ref);
 }
 
-static void rotate_compare(zr_queue *queue, zr_queue *ref, zero_dtype dtype, shape s)
+static void rotate_compare(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dtype to, shape s)
 {
     float frequency[65], *table[2];
     zr_queue *queues[] = {queue, ref};
     int64_t rows = s.batch * s.seq, width = s.heads * s.dim, wide = width + 13;
-    const zr_rotary rotary = rotary_of(dtype, s, frequency);
+    const zr_rotary rotary = rotary_of(from, to, s, frequency);
     for (int q = 0; q < 2; q++) {
         table[q] = floats_new(s.seq * s.dim);
         queues[q]->backend->attention->rotary_table(queues[q], &rotary, table[q]);
     }
     check_close("table", table[0], table[1], s.seq * s.dim, 1e-7, 1e-7);
     for (int back = 0; back < 2; back++) {
-        void *x = array_random(dtype, rows * wide, 5, 2), *got = array_new(dtype, rows * width), *want = array_new(dtype, rows * width);
-        void *packed = array_random(dtype, rows * wide, 5, 2);
+        void *x = array_random(from, rows * wide, 5, 2), *got = array_new(to, rows * width), *want = array_new(to, rows * width);
+        void *packed = array_random(from, rows * wide, 5, 2);
         queue->backend->attention->rotate(queue, &rotary, s.heads, table[1], back, x, wide, got, width);
         ref->backend->attention->rotate(ref, &rotary, s.heads, table[1], back, x, wide, want, width);
-        queue->backend->attention->rotate(queue, &rotary, s.heads, table[1], back, packed, wide, packed, wide);
-        check_close_as("rotated", dtype, got, want, rows * width, 2e-7, 4e-7);
-        for (int64_t row = 0; row < rows; row++) {
-            check_same_array("in place", dtype, array_at(dtype, packed, row * wide), array_at(dtype, got, row * width), width);
-            check_same_array("what is behind", dtype, array_at(dtype, packed, row * wide + width), array_at(dtype, x, row * wide + width), 13);
+        check_close_as("rotated", to, got, want, rows * width, 2e-7, 4e-7);
+        if (from == to)
+            queue->backend->attention->rotate(queue, &rotary, s.heads, table[1], back, packed, wide, packed, wide);
+        for (int64_t row = 0; row < rows && from == to; row++) {
+            check_same_array("in place", to, array_at(to, packed, row * wide), array_at(to, got, row * width), width);
+            check_same_array("what is behind", to, array_at(to, packed, row * wide + width), array_at(to, x, row * wide + width), 13);
         }
         array_free(x), array_free(got), array_free(want), array_free(packed);
     }
@@ -67,7 +68,8 @@ static void rotate_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     for (int t = 0; t < STORAGE_TYPES; t++)
         for (int s = 0; s < ZR_COUNT(shapes); s++)
-            rotate_compare(queue, ref, storage_types[t], shapes[s]);
+            for (int f = 0; f < STORAGE_TYPES; f++)
+                rotate_compare(queue, ref, storage_types[f], storage_types[t], shapes[s]);
 }
 
 static void cpu_turns(void **state)

@@ -119,7 +119,7 @@ static void tiles_of_what_is_small_are_whole(void **state)
     each_variant(check_tiled);
 }
 
-// Where heads are normed, queries and keys are rounded once more than autocast rounds them: after the norm, and after the rotation.
+// As PyTorch's autocast of a model whose weights have 16 bits, also those of the embedding and the norms.
 static void mixed_precision_errs_like_autocast(void **state)
 {
     static const char *const mixed[] = {"llama/", "qwen3/"};
@@ -132,7 +132,7 @@ static void mixed_precision_errs_like_autocast(void **state)
             network_of(&net, &of, *backend, kinds[k % 2].dtype);
             harness_forward(&net, true);
             harness_backward(&net, true);
-            golden_assert_like_autocast(&of, &net, kinds[k % 2].kind, k / 2 ? 1.25 : 1.2);
+            golden_assert_like_autocast(&of, &net, kinds[k % 2].kind, 1.2);
             harness_destroy(&net);
         }
 }

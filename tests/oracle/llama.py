@@ -6,7 +6,7 @@
 One after another, each a small model of two layers; records are named VARIANT/NAME. The arithmetic is done in double precision, as far as
 transformers lets it (rotary angles and norms are fp32 in every precision), on weights that single precision represents. Biases and norms
 are random too: with zeros and ones their paths would go untested. "VARIANT/bf16.grad.NAME" and "fp16.grad.NAME" are what torch.autocast
-makes of the same. VARIANT/config is the config.json that transformers writes, a byte an element.
+makes of the same with all weights rounded to that type, as units read them. VARIANT/config is the config.json that transformers writes, a byte an element.
 Format: records, each one line "f32|i32 NAME DIMENSIONS...\\n" followed by the elements, little-endian.
 """
 import copy
@@ -59,6 +59,9 @@ def loss_of(logits, targets):
 def autocast_gradients(model, dtype, tokens, targets):
     single = copy.deepcopy(model).float()
     single.zero_grad()
+    with torch.no_grad():
+        for parameter in single.parameters():
+            parameter.copy_(parameter.to(dtype).float())
     with torch.autocast("cpu", dtype=dtype):
         logits = single(tokens).logits
     loss_of(logits.float(), targets).backward()

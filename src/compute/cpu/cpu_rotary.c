@@ -38,32 +38,32 @@ typedef struct rotate_job {
     int64_t y_step;
 } rotate_job;
 
-INLINE void rotate_head(zero_dtype type, const rotate_job *job, const float *cosines, int64_t x, int64_t y)
+INLINE void rotate_head(zero_dtype from, zero_dtype to, const rotate_job *job, const float *cosines, int64_t x, int64_t y)
 {
     int64_t half = job->rotary->head_dim / 2;
     for (int64_t j = 0; j < half; j += LANES) {
         int64_t left = half - j;
         vf c = vf_get(cosines + j, left), s = vf_get(cosines + half + j, left);
-        vf x1 = vf_get_as(type, job->x, x + j, left), x2 = vf_get_as(type, job->x, x + half + j, left);
+        vf x1 = vf_get_as(from, job->x, x + j, left), x2 = vf_get_as(from, job->x, x + half + j, left);
         if (job->back)
             s = -s;
-        vf_put_as(type, job->y, y + j, left, x1 * c - x2 * s);
-        vf_put_as(type, job->y, y + half + j, left, x2 * c + x1 * s);
+        vf_put_as(to, job->y, y + j, left, x1 * c - x2 * s);
+        vf_put_as(to, job->y, y + half + j, left, x2 * c + x1 * s);
     }
 }
 
-INLINE void rotate_row(zero_dtype type, const rotate_job *job, int64_t row)
+INLINE void rotate_row(zero_dtype from, zero_dtype to, const rotate_job *job, int64_t row)
 {
     int64_t dim = job->rotary->head_dim;
     for (int64_t h = 0; h < job->heads; h++)
-        rotate_head(type, job, job->table + row % job->rotary->seq * dim, row * job->x_step + h * dim, row * job->y_step + h * dim);
+        rotate_head(from, to, job, job->table + row % job->rotary->seq * dim, row * job->x_step + h * dim, row * job->y_step + h * dim);
 }
 
 static void rotate_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const rotate_job *job = job_;
     for (int64_t row = first; row < last; row++)
-        WITH_TYPE(T, job->rotary->dtype, rotate_row(T, job, row));
+        WITH_TYPE(F, job->rotary->from, WITH_TYPE(T, job->rotary->to, rotate_row(F, T, job, row)));
 }
 
 void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table, bool back, const void *x, int64_t x_step,

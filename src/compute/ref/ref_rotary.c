@@ -23,8 +23,8 @@ void zr_ref_rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, cons
             int64_t at = pair / half * 2 * half + pair % half;
             const float *angles = table + row % rotary->seq * 2 * half + pair % half;
             double c = angles[0], s = back ? -angles[half] : angles[half];
-            double x1 = ref_get(rotary->dtype, x, row * x_step + at), x2 = ref_get(rotary->dtype, x, row * x_step + at + half);
-            ref_put(rotary->dtype, y, row * y_step + at, x1 * c - x2 * s);
-            ref_put(rotary->dtype, y, row * y_step + at + half, x2 * c + x1 * s);
+            double x1 = ref_get(rotary->from, x, row * x_step + at), x2 = ref_get(rotary->from, x, row * x_step + at + half);
+            ref_put(rotary->to, y, row * y_step + at, x1 * c - x2 * s);
+            ref_put(rotary->to, y, row * y_step + at + half, x2 * c + x1 * s);
         }
 }
