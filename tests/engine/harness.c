@@ -146,16 +146,15 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks)
+static zero_model *make_model(const harness_case *c)
 {
     zero_gpt2_config gpt2;
-    zero_model *model;
-    zero_comm *comms[16] = {0};
-    rank_job jobs[16];
-    pthread_t threads[16];
     zero_error error = {0};
-    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20};
-    memset(out, 0, sizeof *out);
+    zero_model *model = NULL;
+    if (c->llama) {
+        must(zero_llama_create(c->llama, &model, &error), &error, "model");
+        return model;
+    }
     zero_gpt2_defaults(&gpt2);
     gpt2.vocab_size = c->vocabulary ? c->vocabulary : HARNESS_VOCAB;
     gpt2.n_positions = HARNESS_SEQ;
@@ -167,6 +166,18 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
     gpt2.tiles_attention = c->tiles_attention;
     gpt2.tiles_mlp = c->tiles_mlp;
     must(zero_gpt2_create(&gpt2, &model, &error), &error, "model");
+    return model;
+}
+
+void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks)
+{
+    zero_model *model = make_model(c);
+    zero_comm *comms[16] = {0};
+    rank_job jobs[16];
+    pthread_t threads[16];
+    zero_error error = {0};
+    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20};
+    memset(out, 0, sizeof *out);
     if (c->ranks == 1)
         must(zero_comm_self(&comms[0], &error), &error, "self");
     else
@@ -184,7 +195,10 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
     }
     for (int r = 0; r < c->ranks; r++)
         zero_comm_destroy(comms[r]);
-    zero_gpt2_destroy(model);
+    if (c->llama)
+        zero_llama_destroy(model);
+    else
+        zero_gpt2_destroy(model);
 }
 
 void harness_run(const harness_case *c, harness_result *out)

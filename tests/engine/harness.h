@@ -5,12 +5,14 @@
 #include <stdbool.h>
 #include <zero/engine.h>
 #include <zero/gpt2.h>
+#include <zero/llama.h>
 
 #define HARNESS_STEPS 4
 #define HARNESS_MAX_ELEMS 1048576
 
 typedef struct harness_case {
     int stage, ranks, accumulation, batch;
+    const zero_llama_config *llama; // NULL: a GPT-2 of the fields below
     int layers;            // 0: 2
     int tiles_embedding, tiles_attention, tiles_mlp; // 0: whole
     int width, vocabulary; // 0: 16, HARNESS_VOCAB

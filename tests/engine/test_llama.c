@@ -1,0 +1,149 @@
+// Llama is a client like any other: stages 0 to 3, on any ranks, in every policy, tier and tiling, are the same bits; bytes planned are bytes
+// held. Three configurations: a head of its own, shared keys and every bias; a tied head and norms of heads; weights in tiles.
+#include "harness.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define CONFIGS 3
+#define TILED 2
+
+static const char *const policies[] = {NULL, "\"bf16\": {\"enabled\": true}", "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 10}"};
+
+static zero_llama_config config_of(int which)
+{
+    zero_llama_config config;
+    zero_llama_defaults(&config);
+    config.vocab_size = HARNESS_VOCAB;
+    config.max_positions = HARNESS_SEQ;
+    config.hidden_size = 16;
+    config.intermediate_size = 24;
+    config.n_layer = 2;
+    config.n_head = 4;
+    config.n_kv_head = 2;
+    if (which == 0) {
+        config.tied = 0;
+        config.qkv_bias = config.output_bias = config.mlp_bias = 1;
+    }
+    if (which == 1) {
+        config.variant = ZERO_LLAMA_qwen3;
+        config.head_dim = 6;
+        config.qk_norm = 1;
+        config.attention_dropout = 0.1f;
+    }
+    if (which == TILED) {
+        config.vocab_size = 200;
+        config.hidden_size = 96;
+        config.intermediate_size = 136;
+        config.n_kv_head = 4;
+        config.tied = 0;
+        config.tiles_embedding = 3;
+        config.tiles_attention = config.tiles_mlp = 2;
+    }
+    return config;
+}
+
+static void expect_held(const harness_result *result)
+{
+    for (int tier = 0; tier < ZERO_TIER_COUNT; tier++)
+        for (int m = 0; m < ZERO_MEM_COUNT; m++)
+            assert_int_equal(result->memory.planned[tier][m], result->memory.held[tier][m]);
+}
+
+static void stages_agree(harness_case c)
+{
+    static harness_result reference, other;
+    c.stage = 0;
+    harness_run(&c, &reference);
+    assert_true(isfinite(reference.loss[0]) && reference.norm[0] > 0 && reference.loss[1] != reference.loss[0]);
+    expect_held(&reference);
+    for (c.stage = 1; c.stage <= 3; c.stage++) {
+        harness_run(&c, &other);
+        assert_true(harness_equal(&reference, &other));
+        expect_held(&other);
+    }
+}
+
+static void test_stages(void **state)
+{
+    for (int which = 0; which < TILED; which++)
+        for (int p = 0; p < 3; p++)
+            for (int ranks = 1; ranks <= 3; ranks++) {
+                const zero_llama_config config = config_of(which);
+                stages_agree((harness_case){.llama = &config, .ranks = ranks, .accumulation = 2, .batch = 1, .clipping = 1, .precision = policies[p]});
+            }
+}
+
+static void test_cpu_backend(void **state)
+{
+    for (int which = 0; which < CONFIGS; which++)
+        for (int p = 0; p < 3; p++) {
+            const zero_llama_config config = config_of(which);
+            stages_agree((harness_case){.llama = &config, .ranks = 2, .accumulation = 1, .batch = 2, .backend = "cpu", .precision = policies[p]});
+        }
+}
+
+static const char *scratch(void)
+{
+    const char *chosen = getenv("TMPDIR");
+    return chosen ? chosen : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+}
+
+// Where model states lie changes nothing, tiled or whole.
+static void test_tiers(void **state)
+{
+    static const char *const devices[] = {"cpu", "nvme"};
+    static harness_result memory, other;
+    char tiers[512];
+    for (int which = 0; which < CONFIGS; which++) {
+        const zero_llama_config config = config_of(which);
+        harness_case c = {.llama = &config, .stage = 3, .ranks = 2, .accumulation = 2, .batch = 1, .precision = policies[which]};
+        harness_run(&c, &memory);
+        for (int d = 0; d < 2; d++) {
+            snprintf(tiers, sizeof tiers, "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"},"
+                     " \"stage3_param_persistence_threshold\": 0, \"sub_group_size\": 3000", devices[d], scratch(), devices[d], scratch());
+            c.tiers = tiers;
+            harness_run(&c, &other);
+            assert_true(harness_equal(&memory, &other));
+            expect_held(&other);
+        }
+    }
+}
+
+static double worst_difference(const harness_result *a, const harness_result *b)
+{
+    double worst = 0;
+    for (int s = 0; s < HARNESS_STEPS; s++)
+        worst = fmax(worst, fabs(a->loss[s] - b->loss[s]));
+    return worst;
+}
+
+// Tiles hold the initial values and compute the gradients that the whole weights would.
+static void test_tiles_are_the_whole(void **state)
+{
+    static harness_result whole, tiled;
+    zero_llama_config config = config_of(TILED);
+    harness_case c = {.llama = &config, .stage = 2, .ranks = 2, .accumulation = 1, .batch = 2};
+    harness_run(&c, &tiled);
+    config.tiles_embedding = config.tiles_attention = config.tiles_mlp = 0;
+    harness_run(&c, &whole);
+    assert_true(tiled.pieces > whole.pieces + 10);
+    assert_true(worst_difference(&whole, &tiled) < 1e-5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_cpu_backend),
+        cmocka_unit_test(test_tiers),
+        cmocka_unit_test(test_tiles_are_the_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
