@@ -17,10 +17,11 @@
 
 const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_NEW] = {.name = "--new", .argument = "SPEC", .kind = CLI_TEXT, .commands = TRAIN | PLAN | BENCH,
-        .help = "new random weights: gpt2, gpt2-medium, gpt2-large, gpt2-xl, or a preset with fields, "
-                "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P]"},
+        .help = "new random weights: a preset (gpt2, gpt2-medium, llama, mistral, qwen2, qwen3, smollm2-135m, llama-3.2-1b, ...; docs/models.md), or one with fields, "
+                "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P], llama:layers=4,heads=8,kv_heads=2,width=256[,inner=F][,head_dim=D][,theta=X][,tied=0]"},
     [OPT_MODEL] = {.name = "--model", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | BENCH,
-        .help = "a model directory in Hugging Face's layout; convert: whose config.json and tokenizer are taken; bench: the same as --new"},
+        .help = "a directory in Hugging Face's layout of a GPT-2, Llama, Mistral, Qwen2 or Qwen3 (plan: or its config.json); convert: whose config.json "
+                "and tokenizer are taken; bench: the same as --new"},
     [OPT_PARAMS] = {.name = "--params", .argument = "X", .kind = CLI_COUNT, .commands = PLAN | BENCH, .least = 1, .most = 1e15,
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas; bench optimizer: those of a rank"},
     [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL | VERIFY,

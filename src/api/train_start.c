@@ -29,8 +29,11 @@ void zr_train_describe_model(const zr_train *train)
         say(train, "model    new random weights, %s; vocabulary %lld (%s)", options->new_spec, (long long)shape->vocab, zr_tokenizer_name(train->tokenizer));
     else
         say(train, "model    from %s; vocabulary %lld (%s)", options->model_dir, (long long)shape->vocab, zr_tokenizer_name(train->tokenizer));
-    say(train, "         %.3f M parameters: %lld layers, %lld heads, width %lld, context %lld", (double)train->parameters / 1e6, (long long)shape->layers,
-        (long long)shape->heads, (long long)shape->width, (long long)shape->positions);
+    char sharing[48] = "";
+    if (shape->kv_heads != shape->heads)
+        snprintf(sharing, sizeof sharing, " (%lld of keys and values)", (long long)shape->kv_heads);
+    say(train, "         %.3f M parameters: %lld layers, %lld heads%s, width %lld, context %lld", (double)train->parameters / 1e6, (long long)shape->layers,
+        (long long)shape->heads, sharing, (long long)shape->width, (long long)shape->positions);
     say(train, "text     %s%s: %lld bytes, %lld tokens to train on", options->data[0], options->data_count > 1 ? " and others" : "",
         (long long)train->text.length, (long long)train->data.count);
     if (!train->val.tokens)

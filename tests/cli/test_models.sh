@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Llama and its variants through the program: trained by every stage to the same bits, exported, read again, fine-tuned, planned, refused.
+. "$(dirname "$0")/lib.sh"
+FIELDS=layers=2,heads=4,kv_heads=2,width=32,context=32
+
+for stage in 0 3; do
+    expect 0 "$ZERO" train --new "llama:$FIELDS" --data "$TEXT" --threads 1 --ranks 2 --stage $stage --steps 8 --out run$stage
+    fingerprint run$stage >stage$stage.txt
+done
+cmp stage0.txt stage3.txt || fail "stage 3 trained another Llama than stage 0"
+grep -q '4 heads (2 of keys and values)' err.txt out.txt || fail "the first lines do not say what is trained"
+
+for name in mistral qwen2 qwen3; do
+    expect 0 "$ZERO" train --new "$name:$FIELDS,tied=0" --data "$TEXT" --threads 1 --steps 3 --quiet --out $name
+    python3 - $name <<'PY' || fail "config.json of $name"
+import json, sys
+config = json.load(open(sys.argv[1] + "/model/config.json"))
+assert config["model_type"] == sys.argv[1] and config["num_key_value_heads"] == 2 and config["tie_word_embeddings"] is False, config
+header = open(sys.argv[1] + "/model/model.safetensors", "rb").read()
+tensors = json.loads(header[8:8 + int.from_bytes(header[:8], "little")])
+layer = "model.layers.1.self_attn."
+assert tensors["lm_head.weight"]["shape"] == [256, 32] and tensors[layer + "k_proj.weight"]["shape"] == [16, 32]
+assert (layer + "q_proj.bias" in tensors) == (sys.argv[1] == "qwen2") and (layer + "q_norm.weight" in tensors) == (sys.argv[1] == "qwen3")
+PY
+    expect 0 "$ZERO" eval --model $name/model --data "$TEXT" --threads 1
+    cp out.txt loss.txt
+    expect 0 "$ZERO" generate --model $name/model --prompt "12 times" --tokens 40 --temperature 0 --threads 1
+    # One step that changes nothing: what comes out is what went in.
+    expect 0 "$ZERO" train --model $name/model --data "$TEXT" --threads 1 --steps 1 --lr 1e-12 --ranks 2 --stage 3 --quiet --out again-$name
+    cmp $name/model/config.json again-$name/model/config.json || fail "config.json of $name changed"
+    expect 0 "$ZERO" eval --model again-$name/model --data "$TEXT" --threads 1
+    cmp out.txt loss.txt || fail "$name came back as another model"
+done
+
+# A tied head may lie in the file; a head of its own must.
+python3 - <<'PY'
+import json, os
+def rewrite(source, target, change):
+    os.makedirs(target)
+    data = open(source + "/model.safetensors", "rb").read()
+    n = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8:8 + n]), data[8 + n:]
+    tensors = {k: (v["dtype"], v["shape"], body[v["data_offsets"][0]:v["data_offsets"][1]]) for k, v in header.items() if k != "__metadata__"}
+    change(tensors)
+    header, body = {}, b""
+    for name, (dtype, shape, values) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(values)]}
+        body += values
+    text = json.dumps(header).encode()
+    open(target + "/model.safetensors", "wb").write(len(text).to_bytes(8, "little") + text + body)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        if os.path.exists(source + "/" + name):
+            open(target + "/" + name, "wb").write(open(source + "/" + name, "rb").read())
+def repeat(tensors):
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = ("F32", [4], bytes(16))
+rewrite("run3/model", "repeated", repeat)
+rewrite("qwen2/model", "headless", lambda tensors: tensors.pop("lm_head.weight"))
+PY
+expect 0 "$ZERO" eval --model run3/model --data "$TEXT" --threads 1
+cp out.txt loss.txt
+expect 0 "$ZERO" eval --model repeated --data "$TEXT" --threads 1
+cmp out.txt loss.txt || fail "a repeated head changed the model"
+refused 65 'lm_head.weight' "$ZERO" eval --model headless --data "$TEXT" --threads 1
+
+expect 0 "$ZERO" plan --model qwen3/model/config.json --ranks 2
+expect 0 "$ZERO" plan --new smollm2-135m --ranks 4 --seq 512
+grep -q '134.515 M parameters' out.txt || fail "the plan of smollm2-135m: $(head -1 out.txt)"
+expect 0 "$ZERO" bench step --new "llama:$FIELDS" --micro-batch 1 --threads 1
+refused 64 'did you mean "llama"' "$ZERO" train --new lama --data "$TEXT" --out out
+refused 64 'cannot share 3 heads of keys' "$ZERO" train --new llama:layers=1,heads=4,kv_heads=3,width=32,context=8 --data "$TEXT" --out out
+mkdir broken && sed 's/"hidden_act": "silu"/"hidden_act": "gelu"/' run3/model/config.json >broken/config.json
+refused 78 '"hidden_act" is "gelu"' "$ZERO" train --model broken --tokenizer bytes --data "$TEXT" --out out
+echo "three variants and Llama, in and out"
