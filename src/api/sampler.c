@@ -144,7 +144,7 @@ static zero_status encode_prompt(const sampler *s, const char *prompt, int32_t *
 {
     bool none = !prompt || !*prompt;
     const char *text = none ? "\n" : prompt;
-    *ids = zr_alloc((strlen(text) + 1) * sizeof **ids, error);
+    *ids = zr_alloc((size_t)(zr_tokenizer_room(s->tokenizer, strlen(text)) + 1) * sizeof **ids, error);
     if (!*ids)
         return ZERO_ERR_MEMORY;
     zero_status status = zr_tokenizer_encode(s->tokenizer, text, strlen(text), "the prompt", *ids, count, none ? NULL : error);

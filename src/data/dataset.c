@@ -11,50 +11,38 @@
 // after the windows (n >= 2T). Sample s is window permute(s mod W) of epoch floor(s/W): a pure function of (seed, s).
 #include "data/dataset.h"
 #include "base/random.h"
+#include "data/vocabulary.h"
 
 #include <assert.h>
 #include <string.h>
 
 #define PART_BYTES ((size_t)4 << 20) // encoded between two signs of life
 
-static bool is_continuation(char c)
-{
-    return ((unsigned char)c & 0xc0) == 0x80;
-}
-
-// The largest end <= limit that does not cut a character; in text that is not UTF-8, limit.
-static size_t character_boundary(const char *text, size_t limit, size_t length)
-{
-    size_t end = limit;
-    if (limit >= length)
-        return length;
-    while (end > 0 && limit - end < 3 && is_continuation(text[end]))
-        end--;
-    return is_continuation(text[end]) ? limit : end;
-}
-
 size_t zr_text_split(const zr_text *text)
 {
     size_t nine_tenths = text->length / 10 * 9 + text->length % 10 * 9 / 10;
-    return character_boundary(text->data, nine_tenths, text->length);
+    return zr_character_boundary(text->data, nine_tenths, text->length);
 }
 
-static zero_status encode_all(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name,
-                              void (*beat)(void *user), void *user, zr_dataset *out, zero_error *error)
+// Whole parts, cut where no token is: the result is that of the text in one.
+static zero_status encode_all(zr_encoder *encoder, const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, void (*beat)(void *user), void *user,
+                              zr_ids *ids, zero_error *error)
 {
-    for (size_t at = 0; at < length;) {
-        size_t end = character_boundary(text, ZR_MIN(length, at + PART_BYTES), length);
-        int64_t count;
-        ZERO_TRY(zr_tokenizer_encode_part(tokenizer, text, at, end, name, out->tokens + out->count, &count, error));
-        out->count += count;
-        at = end;
+    for (size_t at = 0, end; at < length; at = end) {
+        end = zr_tokenizer_boundary(tokenizer, text, at, ZR_MIN(length, at + PART_BYTES), length);
+        ZERO_TRY(zr_encoder_append(encoder, ZR_ENCODE_TEXT, text, at, end, name, ids, error));
         if (beat)
             beat(user);
     }
-    if (out->count < out->seq + 1)
+    return ZERO_OK;
+}
+
+static zero_status check_count(const zr_dataset *dataset, const char *name, zero_error *error)
+{
+    if (dataset->count < dataset->seq + 1)
         return zr_fail(error, ZERO_ERR_DATA,
                        "%s: %lld tokens, fewer than the %lld of one window (%lld and the last one's target)", name,
-                       (long long)out->count, (long long)out->seq + 1, (long long)out->seq);
+                       (long long)dataset->count, (long long)dataset->seq + 1, (long long)dataset->seq);
     return ZERO_OK;
 }
 
@@ -66,11 +54,16 @@ zero_status zr_dataset_create(const zr_tokenizer *tokenizer, const char *text, s
     if (seq < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: windows of %lld tokens, where at least 1 is needed", name,
                        (long long)seq);
-    out->tokens = zr_alloc(length * sizeof(int32_t), error);
-    if (!out->tokens)
-        return ZERO_ERR_MEMORY;
-    zero_status status = encode_all(tokenizer, text, length, name, beat, user, out, error);
-    if (status == ZERO_OK && (size_t)out->count < length) {
+    zr_encoder *encoder;
+    zr_ids ids = {0};
+    ZERO_TRY(zr_encoder_create(tokenizer, &encoder, error));
+    zero_status status = encode_all(encoder, tokenizer, text, length, name, beat, user, &ids, error);
+    zr_encoder_destroy(encoder);
+    out->tokens = ids.at;
+    out->count = ids.count;
+    if (status == ZERO_OK)
+        status = check_count(out, name, error);
+    if (status == ZERO_OK && ids.count < ids.capacity) {
         int32_t *smaller = zr_realloc(out->tokens, (size_t)out->count * sizeof(int32_t), error);
         if (smaller)
             out->tokens = smaller;

@@ -1,140 +1,27 @@
-// Bytes and chars: text to ids and back. tokenizer_json.c writes and reads them.
-//
-// The invariant that training needs: decode(encode(text)) == text, byte for byte, or encode says where it fails.
-#include "data/vocabulary.h"
+// What all tokenizers share: the table of their kind is asked, the encoder and the decoder keep what lasts from call to call.
+#include "data/bpe.h"
 
-#include <utf8proc.h>
-
-int zr_utf8_next(const char *text, size_t left, int32_t *code_point)
-{
-    unsigned char first = (unsigned char)*text;
-    if (first < 0x80) {
-        *code_point = first;
-        return 1;
-    }
-    utf8proc_ssize_t bytes =
-        utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)ZR_MIN(left, (size_t)4), code_point);
-    return bytes > 0 ? (int)bytes : 0;
-}
-
-static zero_status fail_invalid(const char *text, size_t at, const char *name, zero_error *error)
-{
-    return zr_fail(error, ZERO_ERR_DATA,
-                   "%s: byte %zu (0x%02x) is not valid UTF-8: the tokenizer \"chars\" needs text, the tokenizer "
-                   "\"bytes\" takes anything",
-                   name, at, (unsigned char)text[at]);
-}
-
-zero_status zr_tokenizer_from_bytes(zr_tokenizer **out, zero_error *error)
-{
-    zr_tokenizer *tokenizer = zr_alloc(sizeof *tokenizer, error);
-    if (!tokenizer)
-        return ZERO_ERR_MEMORY;
-    tokenizer->kind = ZR_TOKENIZER_BYTES;
-    tokenizer->vocabulary = 256;
-    *out = tokenizer;
-    return ZERO_OK;
-}
-
-zero_status zr_tokenizer_from_code_points(const int32_t *code_points, int32_t count, zr_tokenizer **out,
-                                          zero_error *error)
-{
-    zr_tokenizer *tokenizer = zr_alloc(sizeof *tokenizer, error);
-    if (!tokenizer)
-        return ZERO_ERR_MEMORY;
-    tokenizer->kind = ZR_TOKENIZER_CHARS;
-    tokenizer->vocabulary = count;
-    for (int32_t i = 0; i < count; i++)
-        tokenizer->id_count = ZR_MAX(tokenizer->id_count, code_points[i] + 1);
-    tokenizer->code_points = zr_alloc((size_t)count * sizeof(int32_t), error);
-    if (!tokenizer->code_points)
-        goto undo_tokenizer;
-    tokenizer->ids = zr_alloc((size_t)tokenizer->id_count * sizeof(int32_t), error);
-    if (!tokenizer->ids)
-        goto undo_tokenizer;
-    for (int32_t i = 0; i < count; i++) {
-        tokenizer->code_points[i] = code_points[i];
-        tokenizer->ids[code_points[i]] = i + 1;
-    }
-    *out = tokenizer;
-    return ZERO_OK;
-
-undo_tokenizer:
-    zr_tokenizer_destroy(tokenizer);
-    return ZERO_ERR_MEMORY;
-}
-
-// Marks seen[c] for every code point c of the text.
-static zero_status scan_characters(const char *text, size_t length, const char *name, unsigned char *seen,
-                                   zero_error *error)
-{
-    for (size_t at = 0; at < length;) {
-        int32_t code_point;
-        int bytes = zr_utf8_next(text + at, length - at, &code_point);
-        if (!bytes)
-            return fail_invalid(text, at, name, error);
-        if (!code_point)
-            return zr_fail(error, ZERO_ERR_DATA,
-                           "%s: byte %zu is 0, which is no text: the tokenizer \"bytes\" takes anything", name, at);
-        seen[code_point] = 1;
-        at += (size_t)bytes;
-    }
-    return ZERO_OK;
-}
-
-static zero_status create_from_seen(const unsigned char *seen, const char *name, zr_tokenizer **out, zero_error *error)
-{
-    int32_t count = 0;
-    for (int32_t c = 0; c < ZR_CODE_POINTS; c++)
-        count += seen[c];
-    if (!count)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: no text to take the characters of the tokenizer \"chars\" from",
-                       name);
-    int32_t *code_points = zr_alloc((size_t)count * sizeof(int32_t), error);
-    if (!code_points)
-        return ZERO_ERR_MEMORY;
-    int32_t found = 0;
-    for (int32_t c = 0; c < ZR_CODE_POINTS; c++) {
-        if (seen[c])
-            code_points[found++] = c;
-    }
-    zero_status status = zr_tokenizer_from_code_points(code_points, count, out, error);
-    zr_free(code_points);
-    return status;
-}
-
-zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t length, const char *name,
-                                zr_tokenizer **out, zero_error *error)
-{
-    if (kind == ZR_TOKENIZER_BYTES)
-        return zr_tokenizer_from_bytes(out, error);
-    unsigned char *seen = zr_alloc(ZR_CODE_POINTS, error);
-    if (!seen)
-        return ZERO_ERR_MEMORY;
-    zero_status status = scan_characters(text, length, name, seen, error);
-    if (status == ZERO_OK)
-        status = create_from_seen(seen, name, out, error);
-    zr_free(seen);
-    return status;
-}
+#include <string.h>
 
 void zr_tokenizer_destroy(zr_tokenizer *tokenizer)
 {
     if (!tokenizer)
         return;
-    zr_free(tokenizer->code_points);
-    zr_free(tokenizer->ids);
+    tokenizer->ops->free(tokenizer);
+    for (int i = 0; i < tokenizer->file_count; i++)
+        zr_free(tokenizer->files[i].data);
     zr_free(tokenizer);
 }
 
 zr_tokenizer_kind zr_tokenizer_kind_of(const zr_tokenizer *tokenizer)
 {
-    return tokenizer->kind;
+    return tokenizer->ops->kind;
 }
 
 const char *zr_tokenizer_name(const zr_tokenizer *tokenizer)
 {
-    return tokenizer->kind == ZR_TOKENIZER_BYTES ? "bytes" : "chars";
+    static const char *const names[] = {[ZR_TOKENIZER_BYTES] = "bytes", [ZR_TOKENIZER_CHARS] = "chars", [ZR_TOKENIZER_BPE] = "BPE"};
+    return tokenizer->bpe && tokenizer->bpe->byte_level ? "byte-level BPE" : names[tokenizer->ops->kind];
 }
 
 int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer)
@@ -142,53 +29,154 @@ int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer)
     return tokenizer->vocabulary;
 }
 
-static zero_status encode_chars(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t end,
-                                const char *name, int32_t *ids, int64_t *count, zero_error *error)
+uint64_t zr_tokenizer_fingerprint(const zr_tokenizer *tokenizer)
 {
-    int64_t written = 0;
-    for (size_t at = first; at < end;) {
-        int32_t code_point;
-        int bytes = zr_utf8_next(text + at, end - at, &code_point);
-        if (!bytes)
-            return fail_invalid(text, at, name, error);
-        int32_t id = code_point < tokenizer->id_count ? tokenizer->ids[code_point] : 0;
-        if (!id)
-            return zr_fail(error, ZERO_ERR_DATA,
-                           "%s: byte %zu: the character U+%04X is not among the %d of this tokenizer", name, at,
-                           (unsigned)code_point, (int)tokenizer->vocabulary);
-        ids[written++] = id - 1;
-        at += (size_t)bytes;
-    }
-    *count = written;
-    return ZERO_OK;
+    return tokenizer->fingerprint;
 }
 
-zero_status zr_tokenizer_encode_part(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t end,
-                                     const char *name, int32_t *ids, int64_t *count, zero_error *error)
+int32_t zr_tokenizer_end(const zr_tokenizer *tokenizer)
 {
-    if (tokenizer->kind == ZR_TOKENIZER_CHARS)
-        return encode_chars(tokenizer, text, first, end, name, ids, count, error);
-    for (size_t i = first; i < end; i++)
-        ids[i - first] = (unsigned char)text[i];
-    *count = (int64_t)(end - first);
-    return ZERO_OK;
+    return tokenizer->end;
 }
 
-zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name,
-                                int32_t *ids, int64_t *count, zero_error *error)
+zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
 {
-    return zr_tokenizer_encode_part(tokenizer, text, 0, length, name, ids, count, error);
+    return tokenizer->ops->save(tokenizer, directory, error);
+}
+
+size_t zr_tokenizer_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit, size_t length)
+{
+    return limit >= length ? length : tokenizer->ops->boundary(tokenizer, text, first, limit, length);
 }
 
 void zr_tokenizer_decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
 {
-    bool known = id >= 0 && id < tokenizer->vocabulary;
-    if (known && tokenizer->kind == ZR_TOKENIZER_BYTES) {
-        unsigned char byte = (unsigned char)id;
-        zr_buffer_append(out, &byte, 1);
+    tokenizer->ops->decode(tokenizer, id, out);
+}
+
+zero_status zr_encoder_create(const zr_tokenizer *tokenizer, zr_encoder **out, zero_error *error)
+{
+    zr_encoder *encoder = zr_alloc(sizeof *encoder, error);
+    *out = encoder;
+    if (!encoder)
+        return ZERO_ERR_MEMORY;
+    encoder->tokenizer = tokenizer;
+    encoder->words = tokenizer->bpe ? zr_alloc(ZR_WORDS * sizeof *encoder->words, error) : NULL;
+    if (encoder->words || !tokenizer->bpe)
+        return ZERO_OK;
+    zr_encoder_destroy(encoder);
+    *out = NULL;
+    return ZERO_ERR_MEMORY;
+}
+
+void zr_encoder_destroy(zr_encoder *encoder)
+{
+    if (!encoder)
         return;
+    zr_free(encoder->words);
+    zr_free(encoder->symbols.data);
+    zr_free(encoder->heap.data);
+    zr_free(encoder->normal.data);
+    zr_free(encoder->other.data);
+    for (int i = 0; i < ZR_STEPS; i++)
+        zr_free(encoder->stripped[i].data);
+    zr_free(encoder);
+}
+
+zero_status zr_encoder_append(zr_encoder *encoder, zr_encode_mode mode, const char *text, size_t first, size_t end, const char *name, zr_ids *out, zero_error *error)
+{
+    encoder->mode = mode;
+    encoder->goes_on = first > 0;
+    encoder->name = name;
+    encoder->out = out;
+    encoder->error = error;
+    return encoder->tokenizer->ops->encode(encoder, text, first, end);
+}
+
+int64_t zr_tokenizer_room(const zr_tokenizer *tokenizer, size_t length)
+{
+    const zr_bpe *bpe = tokenizer->bpe;
+    int64_t each = 1, once = 0; // bytes that a byte may become, and that a segment is given
+    for (int i = 0; bpe && i < bpe->normal_count; i++) {
+        const zr_normal_step *step = &bpe->normal[i];
+        each *= step->kind == ZR_NORMAL_NFC ? 3 : step->kind == ZR_NORMAL_REPLACE ? ZR_MAX((int64_t)strlen(step->to), (int64_t)1) : 1;
+        once += step->kind == ZR_NORMAL_PREPEND ? (int64_t)strlen(step->to) : 0;
     }
-    utf8proc_uint8_t text[4];
-    utf8proc_ssize_t bytes = utf8proc_encode_char(known ? tokenizer->code_points[id] : 0xfffd, text);
-    zr_buffer_append(out, text, (size_t)bytes);
+    for (int i = 0; bpe && i < bpe->split_count; i++) {
+        each *= bpe->split[i].kind == ZR_SPLIT_METASPACE ? ZR_MAX((int64_t)strlen(bpe->split[i].space), (int64_t)1) : 1;
+        once += bpe->split[i].kind == ZR_SPLIT_PREFIX ? 1 : bpe->split[i].kind == ZR_SPLIT_METASPACE ? (int64_t)strlen(bpe->split[i].space) : 0;
+    }
+    return (int64_t)length * each * (1 + once); // every byte may be a segment of its own
+}
+
+zero_status zr_tokenizer_encode_part(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t end, const char *name, int32_t *ids, int64_t *count,
+                                     zero_error *error)
+{
+    zr_encoder *encoder;
+    zr_ids made = {0};
+    ZERO_TRY(zr_encoder_create(tokenizer, &encoder, error));
+    zero_status status = zr_encoder_append(encoder, ZR_ENCODE_TEXT, text, first, end, name, &made, error);
+    if (status == ZERO_OK) {
+        assert(made.count <= zr_tokenizer_room(tokenizer, end - first));
+        memcpy(ids, made.at, (size_t)made.count * sizeof *ids);
+        *count = made.count;
+    }
+    zr_ids_free(&made);
+    zr_encoder_destroy(encoder);
+    return status;
+}
+
+zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, int32_t *ids, int64_t *count, zero_error *error)
+{
+    return zr_tokenizer_encode_part(tokenizer, text, 0, length, name, ids, count, error);
+}
+
+bool zr_tokenizer_find(const zr_tokenizer *tokenizer, const char *content, int32_t *id)
+{
+    const zr_bpe *bpe = tokenizer->bpe;
+    *id = -1;
+    for (int i = 0; bpe && i < bpe->added_count; i++)
+        if (strcmp(bpe->added[i].content, content) == 0)
+            *id = bpe->added[i].id;
+    if (bpe && *id < 0)
+        *id = zr_span_map_find(&bpe->ids, content, strlen(content));
+    return *id >= 0;
+}
+
+bool zr_tokenizer_is_special(const zr_tokenizer *tokenizer, int32_t id)
+{
+    const zr_bpe *bpe = tokenizer->bpe;
+    for (int i = 0; bpe && i < bpe->added_count; i++)
+        if (bpe->added[i].id == id && bpe->added[i].special)
+            return true;
+    return false;
+}
+
+void zr_tokenizer_template(const zr_tokenizer *tokenizer, const int32_t **before, int *before_count, const int32_t **after, int *after_count)
+{
+    const zr_bpe *bpe = tokenizer->bpe;
+    *before = bpe ? bpe->prefix : NULL;
+    *after = bpe ? bpe->suffix : NULL;
+    *before_count = bpe ? bpe->prefix_count : 0;
+    *after_count = bpe ? bpe->suffix_count : 0;
+}
+
+void zr_decoder_begin(zr_decoder *decoder, const zr_tokenizer *tokenizer, bool skip_special)
+{
+    *decoder = (zr_decoder){.tokenizer = tokenizer, .skip_special = skip_special};
+}
+
+void zr_decoder_push(zr_decoder *decoder, int32_t id, zr_buffer *out)
+{
+    if (decoder->skip_special && zr_tokenizer_is_special(decoder->tokenizer, id))
+        return;
+    decoder->tokenizer->ops->push(decoder, id, false, out);
+    decoder->tokens++;
+}
+
+void zr_decoder_end(zr_decoder *decoder, zr_buffer *out)
+{
+    decoder->tokenizer->ops->push(decoder, -1, true, out);
+    zr_buffer_free(&decoder->pending);
+    zr_decoder_begin(decoder, decoder->tokenizer, decoder->skip_special);
 }

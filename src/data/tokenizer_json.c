@@ -3,37 +3,19 @@
 //   bytes: the ByteLevel pre-tokenizer spells each byte as one printable character (GPT-2's alphabet), whose id is the byte
 //   chars: no pre-tokenizer, each character is its own symbol; the decoder Fuse joins them without spaces
 //
-// Reading accepts exactly what gives the same ids here as there, and names what it does not.
+// Reading takes for these exactly what this file writes and what says the same; everything else is a BPE's (tokenizer_files.c).
 #include "base/file.h"
 #include "base/json.h"
-#include "data/vocabulary.h"
+#include "data/bpe_load.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
-#define TOKENIZER_JSON_LIMIT ((size_t)1 << 28) // bytes; the largest published ones have 3e7
-
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":false,\"use_regex\":false}"
-
-// GPT-2's alphabet: the printable bytes of Latin-1 stand for themselves, the others for U+0100 and up, in their order.
-static int32_t byte_symbol(int byte)
-{
-    static const struct {
-        int first, last;
-    } printable[] = {{33, 126}, {161, 172}, {174, 255}};
-    int32_t others = byte;
-    for (int i = 0; i < ZR_COUNT(printable); i++) {
-        if (byte >= printable[i].first && byte <= printable[i].last)
-            return byte;
-        if (byte > printable[i].last)
-            others -= printable[i].last - printable[i].first + 1;
-    }
-    return 256 + others;
-}
 
 static int32_t symbol_of(const zr_tokenizer *tokenizer, int32_t id)
 {
-    return tokenizer->kind == ZR_TOKENIZER_BYTES ? byte_symbol(id) : tokenizer->code_points[id];
+    return tokenizer->ops->kind == ZR_TOKENIZER_BYTES ? zr_byte_symbol(id) : tokenizer->code_points[id];
 }
 
 static void write_vocabulary(const zr_tokenizer *tokenizer, zr_buffer *out)
@@ -49,7 +31,7 @@ static void write_vocabulary(const zr_tokenizer *tokenizer, zr_buffer *out)
 
 static void write_tokenizer(const zr_tokenizer *tokenizer, zr_buffer *out)
 {
-    bool bytes = tokenizer->kind == ZR_TOKENIZER_BYTES;
+    bool bytes = tokenizer->ops->kind == ZR_TOKENIZER_BYTES;
     zr_buffer_printf(
         out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[],\"normalizer\":null,\n");
     zr_buffer_printf(out, "\"pre_tokenizer\":%s,\n", bytes ? BYTE_LEVEL : "null");
@@ -73,7 +55,7 @@ static zero_status save_file(const char *directory, const char *file, const char
     return status;
 }
 
-zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
+zero_status zr_plain_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
 {
     static const char config[] =
         "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"clean_up_tokenization_spaces\":false}\n";
@@ -86,100 +68,47 @@ zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directo
     return save_file(directory, "tokenizer_config.json", config, sizeof config - 1, error);
 }
 
-static zero_status fail_unsupported(const char *path, const char *what, const char *value, zero_error *error)
+// The plain kind that a tokenizer.json describes, *plain false: none. No merges, nothing between the text and the model but ByteLevel,
+// which the vocabulary accounts for, and settings that change no id.
+static void find_kind(const json_t *root, const json_t *model, bool *plain, zr_tokenizer_kind *kind)
 {
-    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s%s: not built yet; the tokenizers \"bytes\" and \"chars\" are",
-                   path, what, value);
-}
-
-// The `type` of a part of the tokenizer, "" where the part is null or absent, "?" where it has none.
-static const char *type_of(const json_t *part)
-{
-    if (!part || json_is_null(part))
-        return "";
-    const char *type = json_string_value(json_object_get(part, "type"));
-    return type ? type : "?";
-}
-
-// null, false, "", [] and absence all say that a setting is off.
-static bool is_off(const json_t *setting)
-{
-    return !setting || json_is_null(setting) || json_is_false(setting) ||
-           (json_is_string(setting) && !json_string_length(setting)) ||
-           (json_is_array(setting) && !json_array_size(setting));
-}
-
-static zero_status check_model(const char *path, const json_t *root, const json_t *model, zero_error *error)
-{
-    static const char *const settings[] = {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
-                                           "byte_fallback"};
-    const char *type = type_of(model);
-    if (!json_is_object(model) || !json_is_object(json_object_get(model, "vocab")))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has",
-                       path);
-    if (strcmp(type, "BPE") && strcmp(type, "?")) // the oldest files do not say that they are BPE
-        return fail_unsupported(path, type, " tokenizer", error);
-    if (!is_off(json_object_get(model, "merges"))) {
-        bool byte_level = !strcmp(type_of(json_object_get(root, "pre_tokenizer")), "ByteLevel");
-        return fail_unsupported(path, byte_level ? "GPT-2 " : "", "BPE merges", error);
-    }
-    for (int i = 0; i < ZR_COUNT(settings); i++) {
-        if (!is_off(json_object_get(model, settings[i])))
-            return fail_unsupported(path, "the model's ", settings[i], error);
-    }
-    return ZERO_OK;
-}
-
-// Whatever stands between the text and the model changes the ids, except ByteLevel, which the vocabulary accounts for.
-static zero_status check_pipeline(const char *path, const json_t *root, zr_tokenizer_kind *kind, zero_error *error)
-{
-    static const char *const settings[] = {"normalizer", "truncation", "padding", "added_tokens"};
-    for (int i = 0; i < ZR_COUNT(settings); i++) {
-        if (!is_off(json_object_get(root, settings[i])))
-            return fail_unsupported(path, "", settings[i], error);
-    }
-    const char *post = type_of(json_object_get(root, "post_processor"));
-    if (*post && strcmp(post, "ByteLevel"))
-        return fail_unsupported(path, "the post-processor ", post, error);
+    static const char *const of_root[] = {"normalizer", "truncation", "padding", "added_tokens"};
+    static const char *const of_model[] = {"merges", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"};
     const json_t *pre_tokenizer = json_object_get(root, "pre_tokenizer");
-    const char *type = type_of(pre_tokenizer);
-    if (*type && strcmp(type, "ByteLevel"))
-        return fail_unsupported(path, "the pre-tokenizer ", type, error);
-    if (*type && !json_is_false(json_object_get(pre_tokenizer, "add_prefix_space")))
-        return fail_unsupported(path, "", "add_prefix_space", error);
-    *kind = *type ? ZR_TOKENIZER_BYTES : ZR_TOKENIZER_CHARS;
-    return ZERO_OK;
+    const char *pre = zr_json_type(pre_tokenizer), *post = zr_json_type(json_object_get(root, "post_processor"));
+    *plain = (!*pre || !strcmp(pre, "ByteLevel")) && (!*post || !strcmp(post, "ByteLevel"));
+    for (int i = 0; i < ZR_COUNT(of_root); i++)
+        *plain = *plain && zr_json_is_off(json_object_get(root, of_root[i]));
+    for (int i = 0; i < ZR_COUNT(of_model); i++)
+        *plain = *plain && zr_json_is_off(json_object_get(model, of_model[i]));
+    if (*pre)
+        *plain = *plain && json_is_false(json_object_get(pre_tokenizer, "add_prefix_space")) && json_object_size(json_object_get(model, "vocab")) == 256;
+    *kind = *pre ? ZR_TOKENIZER_BYTES : ZR_TOKENIZER_CHARS;
 }
 
-static zero_status load_bytes(const char *path, const json_t *vocab, zr_tokenizer **out, zero_error *error)
+static bool are_bytes(const json_t *vocab)
 {
-    if (json_object_size(vocab) != 256)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "%s: a vocabulary of %zu byte-level tokens: not built yet; 256 single bytes are", path,
-                       json_object_size(vocab));
     for (int byte = 0; byte < 256; byte++) {
         utf8proc_uint8_t symbol[5] = {0};
-        utf8proc_encode_char(byte_symbol(byte), symbol);
+        utf8proc_encode_char(zr_byte_symbol(byte), symbol);
         const json_t *id = json_object_get(vocab, (const char *)symbol);
         if (!json_is_integer(id) || json_integer_value(id) != byte)
-            return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                           "%s: the byte %d (\"%s\") does not have the id %d: other orders are not built yet", path,
-                           byte, (const char *)symbol, byte);
+            return false;
     }
-    return zr_tokenizer_from_bytes(out, error);
+    return true;
 }
 
-// code_points: (V), zeroed; 0 stands for "not seen yet", since JSON keys cannot hold U+0000.
-static zero_status read_characters(const char *path, json_t *vocab, int32_t *code_points, zero_error *error)
+// code_points: (V), zeroed; 0 stands for "not seen yet", since JSON keys cannot hold U+0000. *plain false: not all are characters.
+static zero_status read_characters(const char *path, json_t *vocab, int32_t *code_points, bool *plain, zero_error *error)
 {
     const char *token;
     json_t *value;
     json_object_foreach(vocab, token, value) {
         int32_t code_point = 0;
         size_t length = strlen(token);
-        if (!length || (size_t)zr_utf8_next(token, length, &code_point) != length)
-            return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the token \"%s\" is not one character: not built yet",
-                           path, token);
+        *plain = length && (size_t)zr_utf8_next(token, length, &code_point) == length;
+        if (!*plain)
+            return ZERO_OK;
         json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || (size_t)id >= json_object_size(vocab) || code_points[id])
             return zr_fail(error, ZERO_ERR_DATA,
@@ -194,60 +123,30 @@ static zero_status read_characters(const char *path, json_t *vocab, int32_t *cod
 static zero_status load_chars(const char *path, json_t *vocab, zr_tokenizer **out, zero_error *error)
 {
     size_t count = json_object_size(vocab);
+    bool plain = true;
     if (!count || count >= ZR_CODE_POINTS)
         return zr_fail(error, ZERO_ERR_DATA, "%s: a vocabulary of %zu characters", path, count);
     int32_t *code_points = zr_alloc(count * sizeof(int32_t), error);
     if (!code_points)
         return ZERO_ERR_MEMORY;
-    zero_status status = read_characters(path, vocab, code_points, error);
-    if (status == ZERO_OK)
+    zero_status status = read_characters(path, vocab, code_points, &plain, error);
+    if (status == ZERO_OK && plain)
         status = zr_tokenizer_from_code_points(code_points, (int32_t)count, out, error);
     zr_free(code_points);
     return status;
 }
 
-static zero_status load_root(const char *path, const json_t *root, zr_tokenizer **out, zero_error *error)
+zero_status zr_plain_load(const char *path, const json_t *root, zr_tokenizer **out, zero_error *error)
 {
     const json_t *model = json_object_get(root, "model");
-    zr_tokenizer_kind kind = ZR_TOKENIZER_CHARS;
-    ZERO_TRY(check_model(path, root, model, error));
-    ZERO_TRY(check_pipeline(path, root, &kind, error));
     json_t *vocab = json_object_get(model, "vocab");
-    return kind == ZR_TOKENIZER_BYTES ? load_bytes(path, vocab, out, error) : load_chars(path, vocab, out, error);
-}
-
-// Says which tokenizer a directory without tokenizer.json has.
-static zero_status fail_absent(const char *directory, zero_error *error)
-{
-    static const struct {
-        const char *file, *kind;
-    } others[] = {
-        {.file = "merges.txt", .kind = "GPT-2 BPE merges"},
-        {.file = "tokenizer.model", .kind = "SentencePiece"},
-        {.file = "vocab.txt", .kind = "WordPiece tokenizer"},
-    };
-    for (int i = 0; i < ZR_COUNT(others); i++) {
-        char *path = zr_sprintf(error, "%s/%s", directory, others[i].file);
-        if (!path)
-            return ZERO_ERR_MEMORY;
-        zero_status status = zr_path_exists(path) ? fail_unsupported(path, others[i].kind, "", error) : ZERO_OK;
-        zr_free(path);
-        ZERO_TRY(status);
-    }
-    return zr_fail(error, ZERO_ERR_IO, "no tokenizer.json in \"%s\"", directory);
-}
-
-zero_status zr_tokenizer_load(const char *directory, zr_tokenizer **out, zero_error *error)
-{
-    char *path = zr_sprintf(error, "%s/tokenizer.json", directory);
-    if (!path)
-        return ZERO_ERR_MEMORY;
-    json_t *root = NULL;
-    zero_status status =
-        zr_path_exists(path) ? zr_json_load(path, TOKENIZER_JSON_LIMIT, &root, error) : fail_absent(directory, error);
-    if (status == ZERO_OK)
-        status = load_root(path, root, out, error);
-    json_decref(root);
-    zr_free(path);
-    return status;
+    zr_tokenizer_kind kind;
+    bool plain;
+    *out = NULL;
+    find_kind(root, model, &plain, &kind);
+    if (!plain)
+        return ZERO_OK;
+    if (kind == ZR_TOKENIZER_CHARS)
+        return load_chars(path, vocab, out, error);
+    return are_bytes(vocab) ? zr_tokenizer_from_bytes(out, error) : ZERO_OK;
 }
