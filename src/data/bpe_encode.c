@@ -128,7 +128,7 @@ static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t le
     for (int i = 0; i < bpe->added_count; i++) {
         const char *content = bpe->added[i].content;
         size_t width = strlen(content), last = ZR_MIN(at + 1, length >= width ? length - width : 0);
-        for (size_t from = at > width ? at - width : 0; width && from <= last && from + width <= length; from++)
+        for (size_t from = at > width ? at - width - 1 : 0; width && from <= last && from + width <= length; from++)
             if (memcmp(text + from, content, width) == 0)
                 return true;
     }

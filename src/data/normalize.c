@@ -61,27 +61,42 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
     return ZERO_OK;
 }
 
-// The end of the stretch from `at` on whose bytes are all ASCII, or all of valid characters with one that is not.
-static size_t stretch(const char *text, size_t at, size_t length, bool *plain, bool *valid)
+// Marks that Unicode has given an order, or a composition, since version 9, which is the one that the library normalises by: to it they
+// are characters that nothing moves. (Its pre-tokenizers know a later version: unicode_class.h.)
+static bool is_younger(int32_t c)
+{
+    static const zr_code_range younger[] = {
+        {0x7fd, 0x7fd}, {0x897, 0x89f}, {0x8ca, 0x8d3}, {0x9fe, 0x9fe}, {0xc3c, 0xc3c}, {0xd3b, 0xd3c}, {0xeba, 0xeba}, {0x1715, 0x1715},
+        {0x1abf, 0x1ace}, {0x1df6, 0x1dfa}, {0xa82c, 0xa82c}, {0x105d2, 0x105d2}, {0x105da, 0x105da}, {0x10d24, 0x10d27}, {0x10d69, 0x10d6d},
+        {0x10eab, 0x10eac}, {0x10efc, 0x10eff}, {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x1133b, 0x1133b}, {0x113b8, 0x113e2},
+        {0x1145e, 0x1145e}, {0x11839, 0x1183a}, {0x11930, 0x11930}, {0x1193d, 0x1193e}, {0x11943, 0x11943}, {0x119e0, 0x119e0}, {0x11a34, 0x11a34},
+        {0x11a47, 0x11a47}, {0x11a99, 0x11a99}, {0x11d42, 0x11d42}, {0x11d44, 0x11d45}, {0x11d97, 0x11d97}, {0x11f41, 0x11f42}, {0x1611e, 0x1612f},
+        {0x16d63, 0x16d6a}, {0x16ff0, 0x16ff1}, {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef}, {0x1e4ec, 0x1e4ef},
+        {0x1e5ee, 0x1e5ef},
+    };
+    for (int i = 0; c >= younger[0].first && i < ZR_COUNT(younger) && c >= younger[i].first; i++)
+        if (c <= younger[i].last)
+            return true;
+    return false;
+}
+
+// The end of the stretch from `at` on that is normalised as one. What stands alone is *fixed: ASCII, an invalid byte, a younger mark.
+static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
 {
     size_t first = at;
     while (at < length && !((unsigned char)text[at] & 0x80))
         at++;
-    *plain = *valid = true;
+    *fixed = true;
     if (at == length)
         return at;
     if (at > first + 1) // the last one may take the mark that follows
         return at - 1;
-    *plain = false;
     at = first;
-    int run = 0; // of ASCII: two at the end of a stretch never change
-    int32_t code_point;
-    for (int bytes; at < length && run < 2 && (bytes = zr_utf8_next(text + at, length - at, &code_point)); at += (size_t)bytes)
+    int run = 0, bytes = 0; // run of ASCII: of two the first ends the stretch
+    for (int32_t c; at < length && run < 2 && (bytes = zr_utf8_next(text + at, length - at, &c)) && !is_younger(c); at += (size_t)bytes)
         run = bytes == 1 ? run + 1 : 0;
-    if (at > first)
-        return run == 2 ? at - 1 : at;
-    *valid = false;
-    return at + 1;
+    *fixed = at == first;
+    return at > first ? at - (run == 2) : at + (size_t)ZR_MAX(bytes, 1);
 }
 
 static zero_status append_nfc(const char *text, size_t length, zr_buffer *out, zero_error *error)
@@ -106,9 +121,9 @@ static zero_status append_nfc(const char *text, size_t length, zr_buffer *out, z
 static zero_status make_nfc(const char *text, size_t length, zr_buffer *out, zero_error *error)
 {
     for (size_t at = 0, end; at < length; at = end) {
-        bool plain, valid;
-        end = stretch(text, at, length, &plain, &valid);
-        if (plain || !valid)
+        bool fixed;
+        end = stretch(text, at, length, &fixed);
+        if (fixed)
             zr_buffer_append(out, text + at, end - at);
         else
             ZERO_TRY(append_nfc(text + at, end - at, out, error));

@@ -153,7 +153,7 @@ static void test_no_memory_for_the_tokens(void **state)
 {
     zr_tokenizer *tokenizer;
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, "\xc3\xa9", 2, "e", &tokenizer, NULL), ZERO_OK);
-    for (int nth = 1; nth <= 2; nth++) { // the tokens, and giving back what they do not need
+    for (int nth = 1; nth <= 3; nth++) { // the encoder, the tokens, and giving back what they do not need
         zr_dataset dataset;
         zero_error error;
         zr_alloc_fail_at(nth);

@@ -73,9 +73,9 @@ def families(corpus, size, gpt2):
     yield "llama3", byte_level(split(WORDS + r"\p{N}{1,3}" + REST), chat, corpus, size, ignore_merges=True, before="<|begin_of_text|>")
     yield "qwen2", byte_level(split(WORDS + r"\p{N}" + REST), chat, corpus, size, normalizer=normalizers.NFC())
     yield "smollm2", byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]), chat, corpus, size)
-    yield "llama2", llama2(corpus, size, None)
-    yield "llama2-first", llama2(corpus, size, "first")
-    yield "llama2-always", llama2(corpus, size, "always")
+    yield "llama2", llama2(corpus, size + 120, None)
+    yield "llama2-first", llama2(corpus, size + 120, "first")
+    yield "llama2-always", llama2(corpus, size + 120, "always")
     yield "odd", odd(corpus, size)
     if gpt2:
         t = Tokenizer(models.BPE.from_file(f"{gpt2}/vocab.json", f"{gpt2}/merges.txt"))
@@ -189,4 +189,5 @@ def main():
         print(f"{name}: {len(strings)} strings and {size:.2f} MB ({len(whole[0][0])} tokens) equal; {size / seconds:.1f} MB/s here, {size / theirs:.1f} the library ({theirs / seconds:.1f}x)", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
