@@ -11,6 +11,8 @@
 #define PLAN (1u << CLI_PLAN)
 #define BENCH (1u << CLI_BENCH)
 #define DOCTOR (1u << CLI_DOCTOR)
+#define TOKENIZE (1u << CLI_TOKENIZE)
+#define TOKENIZER (1u << CLI_TOKENIZER)
 #define EVERY ((1u << CLI_COMMANDS) - 1)
 #define INT_MOST 2147483647.0
 #define INT64_SAFE 9007199254740992.0 // 2^53: what a double still counts exactly
@@ -24,19 +26,24 @@ const cli_option cli_options[CLI_OPTIONS] = {
                 "and tokenizer are taken; bench: the same as --new"},
     [OPT_PARAMS] = {.name = "--params", .argument = "X", .kind = CLI_COUNT, .commands = PLAN | BENCH, .least = 1, .most = 1e15,
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas; bench optimizer: those of a rank"},
-    [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL | VERIFY,
-        .help = "plain text; several files are read one after another; verify: where the text of the run lies now"},
+    [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL | VERIFY | TOKENIZE | TOKENIZER,
+        .help = "plain text; several files are read one after another; tokenize: each is a document; verify: where the text of the run lies now"},
     [OPT_VAL] = {.name = "--val", .argument = "FILE|none", .kind = CLI_TEXT, .commands = TRAIN,
         .standard_text = "the last tenth of the text", .help = "held-out text, or none"},
-    [OPT_TOKENIZER] = {.name = "--tokenizer", .argument = "KIND", .kind = CLI_CHOICE, .commands = TRAIN, .choices = "bytes|chars",
-        .standard_text = "bytes, or the one of --model", .help = "what a token is: bytes or chars (the characters of the text)"},
-    [OPT_OUT] = {.name = "--out", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN,
-        .help = "where metrics.jsonl, config.json, model/ and best/ go"},
+    [OPT_TOKENIZER] = {.name = "--tokenizer", .argument = "KIND", .kind = CLI_TEXT, .commands = TRAIN | TOKENIZE,
+        .standard_text = "bytes, or the one of --model",
+        .help = "what a token is: bytes, chars (the characters of the text), or a directory or file with a BPE: tokenizer.json, or vocab.json and merges.txt"},
+    [OPT_VOCAB] = {.name = "--vocab", .argument = "N", .kind = CLI_INTEGER, .commands = TOKENIZER, .least = 257, .most = 1e7,
+        .standard = "4096", .help = "tokens: the 256 bytes, the end of a text, and what is learnt"},
+    [OPT_SPECIAL] = {.name = "--special", .kind = CLI_FLAG, .commands = TOKENIZE,
+        .help = "what spells a special token in the text (<|endoftext|>) is that token; without it, text"},
+    [OPT_OUT] = {.name = "--out", .argument = "PATH", .kind = CLI_TEXT, .commands = TRAIN | TOKENIZE | TOKENIZER,
+        .help = "a directory: where metrics.jsonl, config.json, model/ and best/ go, or the tokenizer; tokenize: the token file"},
     [OPT_CONFIG] = {.name = "--config", .argument = "FILE", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | PLAN,
         .help = "a DeepSpeed configuration file; flags win over it"},
     [OPT_RANKS] = {.name = "--ranks", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN | RUN | PLAN | BENCH,
         .least = 1, .most = 1048576, .standard_text = "1, or the launcher's", .help = "processes on this machine (train, run: at most 1024)"},
-    [OPT_THREADS] = {.name = "--threads", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | GENERATE | BENCH,
+    [OPT_THREADS] = {.name = "--threads", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | GENERATE | BENCH | TOKENIZE,
         .least = 1, .most = 1024, .standard_text = "the cores this machine allows, divided by its ranks", .help = "threads of a rank"},
     [OPT_COMM] = {.name = "--comm", .argument = "KIND", .kind = CLI_CHOICE, .commands = TRAIN | VERIFY | BENCH, .choices = "auto|self|local|mpi",
         .standard = "auto", .help = "how ranks talk; auto takes shared memory on one machine"},
@@ -72,7 +79,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_DRY_RUN] = {.name = "--dry-run", .kind = CLI_FLAG, .commands = TRAIN, .help = "configuration, plan and one step; nothing is kept"},
     [OPT_STRICT] = {.name = "--strict", .kind = CLI_FLAG, .commands = TRAIN, .help = "a flag that contradicts the file is an error"},
     [OPT_QUIET] = {.name = "--quiet", .kind = CLI_FLAG, .commands = TRAIN | CONVERT, .help = "print nothing but errors"},
-    [OPT_OVERWRITE] = {.name = "--overwrite", .kind = CLI_FLAG, .commands = TRAIN | CONVERT, .help = "replace the run that --out already holds; convert: the model at --to"},
+    [OPT_OVERWRITE] = {.name = "--overwrite", .kind = CLI_FLAG, .commands = TRAIN | CONVERT | TOKENIZE | TOKENIZER,
+        .help = "replace what --out already holds; convert: the model at --to"},
     [OPT_SAVE_EVERY] = {.name = "--save-every", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 0, .most = 1e12,
         .standard = "0", .help = "steps between checkpoints in OUT/checkpoints; 0: by time alone"},
     [OPT_SAVE_SECONDS] = {.name = "--save-seconds", .argument = "S", .kind = CLI_REAL, .commands = TRAIN, .least = 0, .most = 1e9,
@@ -169,6 +177,13 @@ const cli_command cli_commands[CLI_COMMANDS] = {
         .purpose = "a checkpoint, ours or DeepSpeed's, as a model directory; DeepSpeed's as one of ours",
         .detail = "Checksums of what is read are compared, memory is a few MiB whatever the size. --dtype and --shard-size are of --format hf. "
                   "A Hugging Face directory needs no conversion into a checkpoint: zero train --model starts from it."},
+    [CLI_TOKENIZE] = {.name = "tokenize", .usage = "--tokenizer bytes|DIR|FILE --data FILE... --out FILE.bin [OPTION...]", .run = cli_tokenize,
+        .purpose = "text files to a token file, once",
+        .detail = "The file has llm.c's format: uint16 where ids fit, else uint32. Each text is encoded as a whole, whatever --threads; the tokenizer's end token, "
+                  "where it has one, follows it. FILE.bin.json says which tokenizer the ids are of."},
+    [CLI_TOKENIZER] = {.name = "tokenizer", .usage = "train --data FILE... --out DIR [--vocab N]", .choices = "train", .run = cli_tokenizer,
+        .purpose = "a tokenizer of your own, learnt from text",
+        .detail = "A byte-level BPE with GPT-2's pre-tokenizer, in a tokenizer.json that transformers opens. The same text gives the same file."},
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},

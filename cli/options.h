@@ -11,11 +11,11 @@
 #include <zero/zero.h>
 
 typedef enum cli_command_id {
-    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_INSPECT, CLI_CONVERT, CLI_DIFF, CLI_VERIFY, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
+    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_INSPECT, CLI_CONVERT, CLI_DIFF, CLI_VERIFY, CLI_TOKENIZE, CLI_TOKENIZER, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
 } cli_command_id;
 
 typedef enum cli_option_id {
-    OPT_NEW, OPT_MODEL, OPT_PARAMS, OPT_DATA, OPT_VAL, OPT_TOKENIZER, OPT_OUT, OPT_CONFIG,
+    OPT_NEW, OPT_MODEL, OPT_PARAMS, OPT_DATA, OPT_VAL, OPT_TOKENIZER, OPT_VOCAB, OPT_SPECIAL, OPT_OUT, OPT_CONFIG,
     OPT_RANKS, OPT_THREADS, OPT_COMM, OPT_TIMEOUT, OPT_BACKEND, OPT_DTYPE,
     OPT_STAGE, OPT_MICRO_BATCH, OPT_ACCUMULATION, OPT_SEQ, OPT_STEPS, OPT_EPOCHS, OPT_LR, OPT_SEED,
     OPT_EVAL_EVERY, OPT_SAMPLE_EVERY, OPT_PROFILE, OPT_DRY_RUN, OPT_STRICT, OPT_QUIET, OPT_OVERWRITE, OPT_SAVE_EVERY, OPT_SAVE_SECONDS, OPT_KEEP, OPT_RESUME, OPT_GRACE, OPT_RESTARTS, OPT_MIN_RANKS,
@@ -75,6 +75,8 @@ int cli_inspect(const cli_arguments *arguments);
 int cli_convert(const cli_arguments *arguments);
 int cli_plan(const cli_arguments *arguments);
 int cli_bench(const cli_arguments *arguments);
+int cli_tokenize(const cli_arguments *arguments);
+int cli_tokenizer(const cli_arguments *arguments);
 int cli_doctor(const cli_arguments *arguments);
 
 #endif

@@ -33,7 +33,7 @@ typedef struct zero_train_options {
     const char *const *data;  // (data_count) text files
     int data_count;
     const char *val;          // a file, "none", or NULL: the last tenth of the text
-    const char *tokenizer;    // "bytes", "chars"; NULL: bytes, or the one of model_dir
+    const char *tokenizer;    // "bytes", "chars", a directory or a tokenizer.json; NULL: bytes, or the one of model_dir
     const char *out_dir;
     const char *config_path;  // NULL: defaults
     const zero_override *overrides;

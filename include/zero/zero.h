@@ -9,6 +9,7 @@
 #include <zero/llama.h>
 #include <zero/model.h>
 #include <zero/status.h>
+#include <zero/tokenize.h>
 #include <zero/tools.h>
 #include <zero/verify.h>
 

@@ -22,11 +22,7 @@ static zero_status make_tokenizer(zr_train *train, zero_error *error)
     const zero_train_options *options = train->options;
     if (!options->tokenizer && options->model_dir)
         return zr_tokenizer_load(options->model_dir, &train->tokenizer, error);
-    bool chars = options->tokenizer && strcmp(options->tokenizer, "chars") == 0;
-    if (options->tokenizer && !chars && strcmp(options->tokenizer, "bytes") != 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "tokenizer \"%s\": it must be bytes or chars", options->tokenizer);
-    return zr_tokenizer_create(chars ? ZR_TOKENIZER_CHARS : ZR_TOKENIZER_BYTES, train->text.data, train->text.length, name_of_text(train),
-                               &train->tokenizer, error);
+    return zr_tokenizer_open(options->tokenizer ? options->tokenizer : "bytes", train->text.data, train->text.length, name_of_text(train), &train->tokenizer, error);
 }
 
 static zero_status read_shape(zr_train *train, zero_error *error)

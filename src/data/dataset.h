@@ -7,6 +7,7 @@
 #ifndef ZR_DATA_DATASET_H
 #define ZR_DATA_DATASET_H
 
+#include "base/file.h"
 #include "data/tokenizer.h"
 
 typedef struct zr_text { // the files' bytes, one after another
@@ -16,6 +17,8 @@ typedef struct zr_text { // the files' bytes, one after another
     uint64_t hash; // xxh64 of the bytes
 } zr_text;
 
+// One file, mapped (zr_file_unmap); refused as below.
+zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error);
 // Reads and joins the files in the order given. Missing file: ZERO_ERR_IO; empty file or directory: ZERO_ERR_DATA; each named.
 zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero_error *error);
 void zr_text_free(zr_text *text);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 // A wrong kind of input is bad data; what the system refuses stays an I/O error.
-static zero_status map_text_file(const char *path, zr_mapped_file *out, zero_error *error)
+zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error)
 {
     struct stat info;
     *out = (zr_mapped_file){0};
@@ -45,7 +45,7 @@ zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero
         return ZERO_ERR_MEMORY;
     zero_status status = ZERO_OK;
     for (int i = 0; i < count && status == ZERO_OK; i++)
-        status = map_text_file(paths[i], &files[i], error);
+        status = zr_text_map(paths[i], &files[i], error);
     if (status == ZERO_OK)
         status = join(files, count, out, error);
     for (int i = 0; i < count; i++)

@@ -1,4 +1,5 @@
 // What all tokenizers share: the table of their kind is asked, the encoder and the decoder keep what lasts from call to call.
+#include "base/file.h"
 #include "data/bpe.h"
 
 #include <string.h>
@@ -37,6 +38,15 @@ uint64_t zr_tokenizer_fingerprint(const zr_tokenizer *tokenizer)
 int32_t zr_tokenizer_end(const zr_tokenizer *tokenizer)
 {
     return tokenizer->end;
+}
+
+zero_status zr_tokenizer_open(const char *what, const char *text, size_t length, const char *name, zr_tokenizer **out, zero_error *error)
+{
+    if (strcmp(what, "bytes") == 0 || strcmp(what, "chars") == 0)
+        return zr_tokenizer_create(*what == 'b' ? ZR_TOKENIZER_BYTES : ZR_TOKENIZER_CHARS, text, length, name, out, error);
+    if (!zr_path_exists(what))
+        return zr_fail(error, ZERO_ERR_USAGE, "tokenizer \"%s\": neither bytes nor chars, nor a directory or file that is there", what);
+    return zr_tokenizer_load(what, out, error);
 }
 
 zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)

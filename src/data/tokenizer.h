@@ -24,6 +24,8 @@ zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t
 // From a directory (tokenizer.json, else vocab.json and merges.txt; tokenizer_config.json where it is there), or from a tokenizer.json.
 // ZERO_ERR_UNSUPPORTED for what is not built, quoting it; ZERO_ERR_DATA for a file that contradicts itself.
 zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *error);
+// By what a user writes: "bytes", "chars" (of `text`), or a path as above; ZERO_ERR_USAGE where it is none of these.
+zero_status zr_tokenizer_open(const char *what, const char *text, size_t length, const char *name, zr_tokenizer **out, zero_error *error);
 // tokenizer.json and tokenizer_config.json, durable; of a loaded BPE the files it came from, byte for byte.
 zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error);
 void zr_tokenizer_destroy(zr_tokenizer *tokenizer);

@@ -2,7 +2,7 @@
 # Help, version and man page come from the one table of options; what no row allows is refused with the nearest name.
 . "$(dirname "$0")/lib.sh"
 
-for command in train run eval generate inspect convert plan bench doctor; do
+for command in train run eval generate inspect convert diff verify tokenize tokenizer plan bench doctor; do
     expect 0 "$ZERO" $command --help
     grep -q "^usage: zero $command" out.txt || fail "no usage of $command"
     [ ! -s err.txt ] || fail "help of $command on stderr"
@@ -30,7 +30,7 @@ refused 64 "given twice" "$ZERO" train --steps 1 --steps 2
 refused 64 "whole number" "$ZERO" train --steps 1x
 refused 64 "from 0 to 3" "$ZERO" train --stage 4
 refused 64 "one of fp32|bf16|fp16|auto" "$ZERO" train --dtype fp8
-refused 64 "one of bytes|chars" "$ZERO" train --tokenizer words
+refused 64 "neither bytes nor chars" "$ZERO" train --new $TINY --data "$TEXT" --out out --tokenizer words
 refused 64 "takes no value" "$ZERO" train --quiet=yes
 refused 64 "unexpected argument extra" "$ZERO" doctor extra
 refused 64 "must be a number" "$ZERO" train --lr nan

@@ -1,0 +1,56 @@
+// zero tokenize and zero tokenizer train: token files and tokenizers from text.
+#include "failure.h"
+
+#include <unistd.h>
+
+// One line on a terminal, again and again; elsewhere nothing.
+static void show(void *user, int64_t done, int64_t total)
+{
+    int *shown = user;
+    int percent = total > 0 ? (int)((double)done / (double)total * 100) : 0;
+    if (isatty(STDERR_FILENO) && percent != *shown)
+        fprintf(stderr, "\r%3d%%", percent);
+    *shown = percent;
+}
+
+static void clear(int shown)
+{
+    if (isatty(STDERR_FILENO) && shown >= 0)
+        fputs("\r     \r", stderr);
+}
+
+int cli_tokenize(const cli_arguments *a)
+{
+    int shown = -1;
+    zero_error error = {0};
+    zero_tokenize_result result;
+    if (!a->given[OPT_TOKENIZER] || !a->data_count || !a->given[OPT_OUT])
+        return cli_fail_usage(a->command, "no %s; usage: zero tokenize %s", !a->given[OPT_TOKENIZER] ? "--tokenizer" : !a->data_count ? "--data" : "--out", a->command->usage);
+    zero_tokenize_options options = {.struct_size = sizeof options, .tokenizer = a->text[OPT_TOKENIZER], .data = a->data, .data_count = a->data_count, .out = a->text[OPT_OUT],
+                                     .special = a->given[OPT_SPECIAL], .threads = (int)a->integer[OPT_THREADS], .overwrite = a->given[OPT_OVERWRITE], .progress = show, .user = &shown};
+    zero_status status = zero_tokenize(&options, &result, &error);
+    clear(shown);
+    if (status != ZERO_OK)
+        return cli_fail(a->command, &error);
+    fprintf(stderr, "%s: %lld tokens of %d bytes, from %lld bytes in %lld %s; %.1f MB/s\n", a->text[OPT_OUT], (long long)result.tokens, result.token_bytes,
+            (long long)result.bytes, (long long)result.documents, result.documents == 1 ? "document" : "documents", (double)result.bytes / 1e6 / result.seconds);
+    return 0;
+}
+
+int cli_tokenizer(const cli_arguments *a)
+{
+    int shown = -1;
+    zero_error error = {0};
+    zero_tokenizer_train_result result;
+    if (!a->operand || !a->data_count || !a->given[OPT_OUT])
+        return cli_fail_usage(a->command, "no %s; usage: zero tokenizer %s", !a->operand ? "word of what to do" : !a->data_count ? "--data" : "--out", a->command->usage);
+    zero_tokenizer_train_options options = {.struct_size = sizeof options, .data = a->data, .data_count = a->data_count, .vocabulary = (int32_t)a->integer[OPT_VOCAB],
+                                            .out_dir = a->text[OPT_OUT], .overwrite = a->given[OPT_OVERWRITE], .progress = show, .user = &shown};
+    zero_status status = zero_tokenizer_train(&options, &result, &error);
+    clear(shown);
+    if (status != ZERO_OK)
+        return cli_fail(a->command, &error);
+    fprintf(stderr, "%s/tokenizer.json: %d tokens learnt from %lld bytes in %.1f s%s\n", a->text[OPT_OUT], result.vocabulary, (long long)result.bytes, result.seconds,
+            result.vocabulary < options.vocabulary ? "; no other pair occurs twice" : "");
+    return 0;
+}

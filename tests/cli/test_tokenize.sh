@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# A tokenizer is learnt, a text becomes a token file, whatever the threads; a model trains with it and carries it along.
+. "$(dirname "$0")/lib.sh"
+
+expect 0 "$ZERO" tokenizer train --vocab 400 --data "$TEXT" --out learnt
+grep -q '400 tokens learnt' err.txt || fail "tokenizer train says $(cat err.txt)"
+cp learnt/tokenizer.json first.json
+refused 64 "--overwrite" "$ZERO" tokenizer train --vocab 400 --data "$TEXT" --out learnt
+expect 0 "$ZERO" tokenizer train --vocab 400 --data "$TEXT" --out learnt --overwrite
+cmp learnt/tokenizer.json first.json || fail "the same text gives another tokenizer"
+
+# about 3 MB, so that several parts are encoded beside each other
+for i in $(seq 90); do cat "$TEXT"; done >long.txt
+expect 0 "$ZERO" tokenize --tokenizer learnt --data long.txt "$TEXT" --out one.bin --threads 1
+expect 0 "$ZERO" tokenize --tokenizer learnt/tokenizer.json --data long.txt "$TEXT" --out three.bin --threads 3
+cmp one.bin three.bin || fail "threads change the ids"
+python3 - <<'PY' || fail "the token file is not what was asked for"
+import json, struct
+raw = open("one.bin", "rb").read()
+head = struct.unpack("<256i", raw[:1024])
+ids = struct.unpack(f"<{head[2]}H", raw[1024:])
+note = json.load(open("one.bin.json"))
+assert head[:2] == (20240520, 1) and note["tokens"] == len(ids) and note["documents"] == 2 and note["end"] == 0 and note["vocabulary"] == 400
+assert max(ids) < 400 and [i for i, t in enumerate(ids) if t == 0][-1] == len(ids) - 1 and ids.count(0) == 2
+vocab = json.load(open("learnt/tokenizer.json"))["model"]["vocab"]
+spelled = {i: t for t, i in vocab.items()}
+alphabet = [c for c in list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))]
+byte_of = {chr(c): c for c in alphabet}
+for n, b in enumerate(b for b in range(256) if b not in alphabet):
+    byte_of[chr(256 + n)] = b
+text = bytes(byte_of[c] for t in ids if t for c in spelled[t])
+assert text == open("long.txt", "rb").read() + open("text.txt", "rb").read()
+PY
+
+printf 'a<|endoftext|>b' >special.txt
+expect 0 "$ZERO" tokenize --tokenizer learnt --data special.txt --out text.bin
+expect 0 "$ZERO" tokenize --tokenizer learnt --data special.txt --out special.bin --special
+[ "$(wc -c <special.bin)" -eq $((1024 + 8)) ] || fail "a special token is not one: $(wc -c <special.bin)"
+[ "$(wc -c <text.bin)" -gt $((1024 + 8)) ] || fail "text became a special token"
+refused 64 "--overwrite" "$ZERO" tokenize --tokenizer learnt --data special.txt --out text.bin
+refused 64 "no --tokenizer" "$ZERO" tokenize --data "$TEXT" --out out
+refused 64 "chars" "$ZERO" tokenize --tokenizer chars --data "$TEXT" --out out
+refused 64 "neither bytes nor chars" "$ZERO" tokenize --tokenizer absent --data "$TEXT" --out out
+refused 74 "absent.txt" "$ZERO" tokenize --tokenizer bytes --data absent.txt --out out
+refused 64 "must be one of train" "$ZERO" tokenizer learn
+refused 64 "from 257" "$ZERO" tokenizer train --vocab 256 --data "$TEXT" --out out
+: >empty.txt
+refused 65 "empty" "$ZERO" tokenize --tokenizer bytes --data empty.txt --out out
+[ -z "$(ls | grep tmp)" ] || fail "temporaries are left: $(ls)"
+
+# a model with this tokenizer
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --tokenizer learnt --threads 1 --steps 30 --quiet --out run
+for file in tokenizer.json tokenizer_config.json; do cmp learnt/$file run/model/$file || fail "$file of the model is another"; done
+expect 0 "$ZERO" eval --model run/model --data "$TEXT"
+grep -q bits_per_byte out.txt || fail "eval says $(cat out.txt)"
+expect 0 "$ZERO" generate --model run/model --prompt "5 times" --tokens 20
+[ -s out.txt ] || fail "nothing generated"
+iconv -f utf-8 -t utf-8 out.txt >/dev/null || fail "what is generated is no UTF-8"
+expect 0 "$ZERO" train --model run/model --data "$TEXT" --threads 1 --steps 2 --quiet --out further
+cmp learnt/tokenizer.json further/model/tokenizer.json || fail "a model trained further has another tokenizer"
+mkdir broken && head -c 2000 learnt/tokenizer.json >broken/tokenizer.json
+refused 65 "broken/tokenizer.json" "$ZERO" train --new $TINY --data "$TEXT" --tokenizer broken --out out
+echo "tokenizer learnt, text tokenized, model trained with it"
