@@ -8,16 +8,16 @@ int cli_eval(const cli_arguments *a)
 {
     if (!a->given[OPT_MODEL])
         return cli_fail_usage(a->command, "no model: --model DIR names one");
-    if (a->data_count != 1)
-        return cli_fail_usage(a->command, a->data_count ? "%d texts: --data takes one file here" : "no text: --data FILE names what to evaluate (%d given)",
-                              a->data_count);
+    if (!a->data_count)
+        return cli_fail_usage(a->command, "no text: --data FILE names what to evaluate");
     zero_error error = {0};
     zero_comm *comm = NULL;
     zero_comm_options comm_options = {.struct_size = sizeof comm_options};
     if (zero_comm_open(&comm_options, &comm, &error) != ZERO_OK)
         return cli_fail(a->command, &error);
     bool first = zero_comm_rank(comm) == 0;
-    zero_eval_options options = {.struct_size = sizeof options, .model_dir = a->text[OPT_MODEL], .data = a->data[0], .seq = a->integer[OPT_SEQ],
+    zero_eval_options options = {.struct_size = sizeof options, .model_dir = a->text[OPT_MODEL], .data = a->data, .data_count = a->data_count,
+                                 .field = a->text[OPT_FIELD], .chat = a->text[OPT_CHAT], .seq = a->integer[OPT_SEQ],
                                  .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND], .config_path = a->text[OPT_CONFIG],
                                  .dtype = a->text[OPT_DTYPE], .device_memory = a->integer[OPT_DEVICE_MEMORY],
                                  .host_memory = a->integer[OPT_HOST_MEMORY],

@@ -10,6 +10,7 @@
 #define CONVERT (1u << CLI_CONVERT)
 #define PLAN (1u << CLI_PLAN)
 #define BENCH (1u << CLI_BENCH)
+#define DATA (1u << CLI_DATA)
 #define DOCTOR (1u << CLI_DOCTOR)
 #define TOKENIZE (1u << CLI_TOKENIZE)
 #define TOKENIZER (1u << CLI_TOKENIZER)
@@ -21,16 +22,22 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_NEW] = {.name = "--new", .argument = "SPEC", .kind = CLI_TEXT, .commands = TRAIN | PLAN | BENCH,
         .help = "new random weights: a preset (gpt2, gpt2-medium, llama, mistral, qwen2, qwen3, smollm2-135m, llama-3.2-1b, ...; docs/models.md), or one with fields, "
                 "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P], llama:layers=4,heads=8,kv_heads=2,width=256[,inner=F][,head_dim=D][,theta=X][,tied=0]"},
-    [OPT_MODEL] = {.name = "--model", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | BENCH,
+    [OPT_MODEL] = {.name = "--model", .argument = "DIR", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | BENCH | DATA,
         .help = "a directory in Hugging Face's layout of a GPT-2, Llama, Mistral, Qwen2 or Qwen3 (plan: or its config.json); convert: whose config.json "
                 "and tokenizer are taken; bench: the same as --new"},
     [OPT_PARAMS] = {.name = "--params", .argument = "X", .kind = CLI_COUNT, .commands = PLAN | BENCH, .least = 1, .most = 1e15,
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas; bench optimizer: those of a rank"},
-    [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL | VERIFY | TOKENIZE | TOKENIZER,
-        .help = "plain text; several files are read one after another; tokenize: each is a document; verify: where the text of the run lies now"},
-    [OPT_VAL] = {.name = "--val", .argument = "FILE|none", .kind = CLI_TEXT, .commands = TRAIN,
-        .standard_text = "the last tenth of the text", .help = "held-out text, or none"},
-    [OPT_TOKENIZER] = {.name = "--tokenizer", .argument = "KIND", .kind = CLI_TEXT, .commands = TRAIN | TOKENIZE,
+    [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL | VERIFY | TOKENIZE | TOKENIZER | DATA,
+        .help = "[KIND:]PATH[:WEIGHT] each: text, JSONL or token files, patterns too; one after another, or mixed by weights that all have (docs/data.md); "
+                "tokenize, tokenizer: text files, each a document; verify: where the data of the run lie now"},
+    [OPT_VAL] = {.name = "--val", .argument = "FILE|none", .kind = CLI_TEXT, .commands = TRAIN | DATA,
+        .standard_text = "the last tenth of each of --data", .help = "held-out data, or none"},
+    [OPT_FIELD] = {.name = "--field", .argument = "NAME", .kind = CLI_TEXT, .commands = TRAIN | EVAL | DATA,
+        .standard_text = "what a record has: messages; prompt and completion; text", .help = "the field of JSONL records that is read, and no other"},
+    [OPT_CHAT] = {.name = "--chat", .argument = "FORMAT", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | DATA,
+        .choices = "chatml|llama2|llama3|llama3.1|mistral|mistral-spaced|mistral-2024", .standard_text = "by the model's chat template",
+        .help = "how messages are written"},
+    [OPT_TOKENIZER] = {.name = "--tokenizer", .argument = "KIND", .kind = CLI_TEXT, .commands = TRAIN | TOKENIZE | DATA,
         .standard_text = "bytes, or the one of --model",
         .help = "what a token is: bytes, chars (the characters of the text), or a directory or file with a BPE: tokenizer.json, or vocab.json and merges.txt"},
     [OPT_VOCAB] = {.name = "--vocab", .argument = "N", .kind = CLI_INTEGER, .commands = TOKENIZER, .least = 257, .most = 1e7,
@@ -43,7 +50,7 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "a DeepSpeed configuration file; flags win over it"},
     [OPT_RANKS] = {.name = "--ranks", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN | RUN | PLAN | BENCH,
         .least = 1, .most = 1048576, .standard_text = "1, or the launcher's", .help = "processes on this machine (train, run: at most 1024)"},
-    [OPT_THREADS] = {.name = "--threads", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | GENERATE | BENCH | TOKENIZE,
+    [OPT_THREADS] = {.name = "--threads", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | GENERATE | BENCH | TOKENIZE | DATA,
         .least = 1, .most = 1024, .standard_text = "the cores this machine allows, divided by its ranks", .help = "threads of a rank"},
     [OPT_COMM] = {.name = "--comm", .argument = "KIND", .kind = CLI_CHOICE, .commands = TRAIN | VERIFY | BENCH, .choices = "auto|self|local|mpi",
         .standard = "auto", .help = "how ranks talk; auto takes shared memory on one machine"},
@@ -56,11 +63,11 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "precision: bf16 and fp16 keep fp32 master weights; auto: bf16 where the processor multiplies it, else fp32; convert: of the weights written"},
     [OPT_STAGE] = {.name = "--stage", .argument = "0..3", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH, .least = 0, .most = 3,
         .standard_text = "the configuration's", .help = "what is divided among ranks: 1 optimizer, 2 and gradients, 3 and parameters"},
-    [OPT_MICRO_BATCH] = {.name = "--micro-batch", .argument = "B", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH, .least = 1, .most = 1048576,
+    [OPT_MICRO_BATCH] = {.name = "--micro-batch", .argument = "B", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH | DATA, .least = 1, .most = 1048576,
         .standard_text = "by the model's size", .help = "samples a rank computes at once"},
     [OPT_ACCUMULATION] = {.name = "--accumulation", .argument = "K", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH, .least = 1, .most = 1048576,
         .standard_text = "1", .help = "micro-batches a rank and step"},
-    [OPT_SEQ] = {.name = "--seq", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | PLAN | BENCH, .least = 1, .most = 1048576,
+    [OPT_SEQ] = {.name = "--seq", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | PLAN | BENCH | DATA, .least = 1, .most = 1048576,
         .standard_text = "the model's context", .help = "tokens of a window"},
     [OPT_STEPS] = {.name = "--steps", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 1, .most = 1e12,
         .standard_text = "a few passes over the text", .help = "updates to make"},
@@ -68,7 +75,7 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "passes over the text, instead of --steps"},
     [OPT_LR] = {.name = "--lr", .argument = "X", .kind = CLI_REAL, .commands = TRAIN, .least = 1e-12, .most = 1e3,
         .standard_text = "by the model's size", .help = "highest learning rate"},
-    [OPT_SEED] = {.name = "--seed", .argument = "S", .kind = CLI_INTEGER, .commands = TRAIN | GENERATE, .least = 0, .most = INT64_SAFE,
+    [OPT_SEED] = {.name = "--seed", .argument = "S", .kind = CLI_INTEGER, .commands = TRAIN | GENERATE | DATA, .least = 0, .most = INT64_SAFE,
         .standard_text = "1337", .help = "of weights, order of the data and dropout; of sampling"},
     [OPT_EVAL_EVERY] = {.name = "--eval-every", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 0, .most = 1e12,
         .standard_text = "ten times a run", .help = "steps between evaluations; 0: never"},
@@ -195,6 +202,10 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   "place with 1 to T threads. io reads, writes, and updates in place as training with states on NVMe does, with the engine "
                   "that training uses. Both keep their figures for plans ($XDG_CACHE_HOME or ~/.cache, libzero/bandwidth.json). Only "
                   "step reads the options that describe a model."},
+    [CLI_DATA] = {.name = "data", .usage = "show --data FILE... [--model DIR | --tokenizer KIND] [OPTION...]", .choices = "show", .run = cli_data,
+        .purpose = "show what a training would read: the first batch, as text",
+        .detail = "What the loss does not count, prompts and the first token of each window, is dimmed on a terminal, and stands in [brackets] elsewhere or where "
+                  "NO_COLOR is set. After an end token comes a new line. --seq is 128 and --micro-batch 2 where neither they nor a model say more."},
     [CLI_DOCTOR] = {.name = "doctor", .usage = "[--path DIR]", .run = cli_doctor, .purpose = "what this machine is, what it lacks, and how large a model it takes",
         .detail = "The disk behind DIR is measured for about a second, in a scratch file that is gone afterwards."},
 };

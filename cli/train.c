@@ -34,7 +34,7 @@ static zero_train_options options_of(const cli_arguments *a, const cli_overrides
     return (zero_train_options){
         .struct_size = sizeof(zero_train_options),
         .new_spec = a->text[OPT_NEW], .model_dir = a->text[OPT_MODEL],
-        .data = a->data, .data_count = a->data_count, .val = a->text[OPT_VAL],
+        .data = a->data, .data_count = a->data_count, .val = a->text[OPT_VAL], .field = a->text[OPT_FIELD], .chat = a->text[OPT_CHAT],
         .tokenizer = a->text[OPT_TOKENIZER], .out_dir = a->text[OPT_OUT], .config_path = a->text[OPT_CONFIG],
         .overrides = overrides->at, .override_count = overrides->count,
         .seq = a->integer[OPT_SEQ], .steps = a->integer[OPT_STEPS], .epochs = a->real[OPT_EPOCHS], .lr = a->real[OPT_LR],

@@ -30,9 +30,11 @@ typedef struct zero_train_options {
     size_t struct_size;
     const char *new_spec;     // "gpt2:layers=4,..."; or
     const char *model_dir;    // a Hugging Face directory
-    const char *const *data;  // (data_count) text files
+    const char *const *data;  // (data_count) [KIND:]PATH[:WEIGHT] each: text, JSONL or token files (docs/data.md)
     int data_count;
-    const char *val;          // a file, "none", or NULL: the last tenth of the text
+    const char *val;          // the same, without a weight; "none"; or NULL: the last tenth of each
+    const char *field;        // of JSONL records; NULL: what they have (messages, prompt and completion, text)
+    const char *chat;         // how messages are written: "chatml", "llama2", ...; NULL: by the model's chat template
     const char *tokenizer;    // "bytes", "chars", a directory or a tokenizer.json; NULL: bytes, or the one of model_dir
     const char *out_dir;
     const char *config_path;  // NULL: defaults
@@ -67,7 +69,9 @@ ZERO_API zero_status zero_train(zero_comm *comm, const zero_train_options *optio
 typedef struct zero_eval_options {
     size_t struct_size;
     const char *model_dir;
-    const char *data;
+    const char *const *data; // (data_count) as in zero_train_options, without weights
+    int data_count;
+    const char *field, *chat; // likewise
     int64_t seq;        // 0: the model's context
     int threads;
     const char *backend;
@@ -77,9 +81,10 @@ typedef struct zero_eval_options {
     zero_logger logger;
 } zero_eval_options;
 
-typedef struct zero_eval_result { double loss; int64_t windows, tokens, bytes; } zero_eval_result; // bytes: of the text those tokens cover
+// tokens: whose loss was measured, prompts not among them; bytes: of the text those tokens cover
+typedef struct zero_eval_result { double loss; int64_t windows, tokens, bytes; } zero_eval_result;
 
-// Mean cross-entropy in nats over windows i*seq, i < floor((n-1)/seq). Collective over comm (windows are shared out; the sum is exact).
+// Mean cross-entropy in nats over windows i*seq, i < floor((n-1)/seq), each token counting once. Collective over comm (windows are shared out; the sum is exact).
 ZERO_API zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_eval_result *out, zero_error *error);
 
 typedef struct zero_generate_options {

@@ -3,6 +3,7 @@
 #define ZERO_ZERO_H
 
 #include <zero/comm.h>
+#include <zero/data.h>
 #include <zero/engine.h>
 #include <zero/files.h>
 #include <zero/gpt2.h>

@@ -1,16 +1,20 @@
 // zero_eval: the mean loss of a whole text.
 #include "api/agree.h"
 #include "api/load.h"
+#include "api/reading.h"
 #include "api/windows.h"
 #include "engine/engine.h"
 #include <zero/tools.h>
 
 enum { TOKENS_AT_ONCE = 4096 };
 
-static void beat(void *comm)
-{
-    zr_comm_progress(comm, 0);
-}
+typedef struct subject { // what is evaluated, on what
+    zr_loaded loaded;
+    zr_chat chat;
+    zr_reading_progress progress;
+    zr_corpus *corpus;
+    zr_dataset dataset;
+} subject;
 
 static zr_load_options load_options_of(const zero_eval_options *options)
 {
@@ -19,61 +23,79 @@ static zr_load_options load_options_of(const zero_eval_options *options)
                              .backend = options->backend, .logger = options->logger};
 }
 
-static zero_status read_inputs(zero_comm *comm, const zero_eval_options *options, zr_loaded *loaded, zr_dataset *dataset, zero_error *error)
+static zero_status read_data(zero_comm *comm, const zero_eval_options *options, int64_t seq, subject *s, zero_error *error)
 {
-    zr_text text = {0};
+    const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
+    const zr_reading reading = zr_reading_of(comm, options->threads, s->loaded.tokenizer, s->loaded.shape.vocab_size, seq);
+    ZERO_TRY(zr_reading_chat(options->model_dir, NULL, options->chat, &s->chat, error));
+    const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &s->chat,
+                                      .watch = zr_reading_watch(&s->progress, comm, logger)};
+    ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
+    return zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error);
+}
+
+static zero_status read_inputs(zero_comm *comm, const zero_eval_options *options, subject *s, zero_error *error)
+{
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->model_dir || !options->data)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.%s is missing", options->data ? "model_dir" : "data");
     zr_load_options load = load_options_of(options);
-    ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
-    int64_t seq = options->seq ? options->seq : loaded->shape.positions;
-    if (seq < 1 || seq > loaded->shape.positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)seq, (long long)loaded->shape.positions);
-    zero_status status = zr_text_load(&options->data, 1, &text, error);
-    if (status == ZERO_OK)
-        status = zr_dataset_create(loaded->tokenizer, text.data, text.length, options->data, seq, 0, beat, comm, dataset, error);
-    zr_text_free(&text);
-    return status;
+    ZERO_TRY(zr_load_shape(comm, &load, &s->loaded, error));
+    int64_t seq = options->seq ? options->seq : s->loaded.shape.positions;
+    if (seq < 1 || seq > s->loaded.shape.positions)
+        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)seq, (long long)s->loaded.shape.positions);
+    return read_data(comm, options, seq, s, error);
 }
 
-// Bytes of the text that tokens [1, tokens] stand for: those whose loss was measured.
-static zero_status count_bytes(const zr_loaded *loaded, const zr_dataset *dataset, int64_t tokens, int64_t *bytes, zero_error *error)
+// Bytes of the text that the tokens of a window stand for whose loss is measured. A special token stands for none.
+static void count_window(const subject *s, int64_t window, int32_t *tokens, int32_t *targets, zr_buffer *text, int64_t *bytes)
+{
+    zr_dataset_eval_batch(&s->dataset, window, 1, tokens, targets);
+    for (int64_t i = 0; i < s->dataset.seq && !text->failed; i++) {
+        text->length = 0;
+        if (targets[i] >= 0 && !zr_tokenizer_is_special(s->loaded.tokenizer, targets[i]))
+            zr_tokenizer_decode(s->loaded.tokenizer, targets[i], text);
+        *bytes += (int64_t)text->length;
+    }
+}
+
+static zero_status count_bytes(const subject *s, int64_t *bytes, zero_error *error)
 {
     zr_buffer text = {0};
+    int64_t seq = s->dataset.seq;
+    int32_t *both = zr_alloc((size_t)(2 * seq) * sizeof *both, error);
     *bytes = 0;
-    for (int64_t i = 1; i <= tokens && !text.failed; i++) {
-        text.length = 0;
-        zr_tokenizer_decode(loaded->tokenizer, dataset->tokens[i], &text);
-        *bytes += (int64_t)text.length;
-    }
-    bool failed = text.failed;
+    for (int64_t i = 0; both && i < zr_dataset_eval_windows(&s->dataset); i++)
+        count_window(s, i, both, both + seq, &text, bytes);
+    bool failed = text.failed || !both;
+    zr_free(both);
     zr_buffer_free(&text);
     return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to count the bytes of the text") : ZERO_OK;
 }
 
-static zero_status measure(zero_comm *comm, const zero_eval_options *options, zr_loaded *loaded, const zr_dataset *dataset, zero_eval_result *out, zero_error *error)
+static zero_status measure(zero_comm *comm, const zero_eval_options *options, subject *s, zero_eval_result *out, zero_error *error)
 {
-    int64_t windows = zr_dataset_eval_windows(dataset), batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / dataset->seq));
+    int64_t windows = zr_dataset_eval_windows(&s->dataset), batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / s->dataset.seq));
     zr_load_options load = load_options_of(options);
     zr_windows_result result;
-    ZERO_TRY(zr_load_weights(comm, &load, batch, dataset->seq, loaded, error));
-    ZERO_TRY(zr_windows_loss(loaded->engine, dataset, batch, 0, &result, error));
-    *out = (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.windows * dataset->seq};
-    return count_bytes(loaded, dataset, out->tokens, &out->bytes, error);
+    ZERO_TRY(zr_load_weights(comm, &load, batch, s->dataset.seq, &s->loaded, error));
+    ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, &result, error));
+    *out = (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
+    return count_bytes(s, &out->bytes, error);
 }
 
 zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_eval_result *out, zero_error *error)
 {
-    zr_loaded loaded = {0};
-    zr_dataset dataset = {0};
-    zero_status status = zr_agree(comm, read_inputs(comm, options, &loaded, &dataset, error), error);
+    subject s = {0};
+    zero_status status = zr_agree(comm, read_inputs(comm, options, &s, error), error);
     if (status == ZERO_OK)
-        status = measure(comm, options, &loaded, &dataset, out, error);
+        status = measure(comm, options, &s, out, error);
     if (status != ZERO_OK) // where only this rank failed the others would wait
         zero_comm_abort(comm, error ? error->message : zero_status_text(status));
-    zr_dataset_free(&dataset);
-    zr_loaded_free(&loaded);
+    zr_dataset_free(&s.dataset);
+    zr_corpus_close(s.corpus);
+    zr_chat_free(&s.chat);
+    zr_loaded_free(&s.loaded);
     return status;
 }

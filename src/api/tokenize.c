@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "data/bpe_train.h"
 #include "data/crew.h"
-#include "data/dataset.h"
+#include "data/text.h"
 #include "data/token_note.h"
 #include <zero/tokenize.h>
 

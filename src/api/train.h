@@ -6,9 +6,10 @@
 
 #include "api/observe.h"
 #include "api/outputs.h"
+#include "api/reading.h"
 #include "api/threads.h"
 #include "config/config.h"
-#include "data/dataset.h"
+#include "data/corpus.h"
 #include <zero/tools.h>
 
 typedef struct zr_train {
@@ -16,13 +17,16 @@ typedef struct zr_train {
     const zero_train_options *options;
     zero_logger logger;         // silent on ranks above 0
     // what is trained, on what
-    zr_text text, val_text;     // val_text only where --val names a file
+    zr_corpus *corpus, *val_corpus; // val_corpus only where --val names a file
+    uint64_t data_hash;         // of both
+    zr_chat chat;               // how messages are written
+    zr_reading_progress reading;
     zr_tokenizer *tokenizer;
     zr_lm_config model_config;  // of the model
     zr_lm_shape shape;          // what follows from it
     zero_model *model;
     int64_t parameters;
-    zr_dataset data, val;       // val.tokens NULL: nothing is held out
+    zr_dataset data, val;       // val.count 0: nothing is held out
     bool val_is_tenth;
     // how
     int64_t seq, steps, seed;
@@ -85,7 +89,7 @@ bool zr_train_is_out_of_time(const zr_train *train);
 // Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies.
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, zero_error *error);
 const char *zr_train_instructions(const zr_train *train); // the path that its arithmetic takes: "avx2", ...
-uint64_t zr_train_data_hash(const zr_train *train); // of all text that is trained on
+uint64_t zr_train_data_hash(const zr_train *train); // of all data: bytes, kinds, order, weights
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
 zero_status zr_train_write_receipt(const zr_train *train, const char *directory, zero_error *error); // receipt.c; rank 0, of a model that lies there

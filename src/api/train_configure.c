@@ -201,7 +201,11 @@ static void describe_run(const zr_train *train, zr_buffer *out)
         zr_json_append_string(out, options->data[i], strlen(options->data[i]));
     }
     zr_buffer_printf(out, "], ");
-    append_text(out, "val", train->val_is_tenth ? "the last tenth" : !train->val.tokens ? "none" : options->val);
+    append_text(out, "val", train->val_is_tenth ? "the last tenth" : !train->val.count ? "none" : options->val);
+    if (options->field)
+        append_text(out, "field", options->field);
+    if (options->chat)
+        append_text(out, "chat", options->chat);
     append_text(out, "backend", options->backend ? options->backend : "cpu");
     append_text(out, "comm", zero_comm_name(train->comm));
     append_text(out, "instructions", zr_train_instructions(train));

@@ -200,7 +200,7 @@ static void plan_evaluations(loop *l)
 {
     const zr_train *train = l->train;
     int64_t asked = train->options->eval_every;
-    if (!train->val.tokens || asked < 0 || train->options->dry_run)
+    if (!train->val.count || asked < 0 || train->options->dry_run)
         return;
     l->eval_every = asked ? asked : ZR_MAX(train->steps / EVALUATIONS, 1);
     int64_t trained = l->eval_every * zr_engine_config(train->engine)->train_batch;

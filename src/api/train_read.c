@@ -1,29 +1,11 @@
 // What a training starts from: the text, its tokenizer, the model's shape, and the windows to train and to evaluate on.
 #include "api/train.h"
-#include "base/file.h"
+#include "base/random.h"
 #include "layers/layers.h"
 #include "model/unit.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static void beat(void *comm)
-{
-    zr_comm_progress(comm, 0);
-}
-
-static const char *name_of_text(const zr_train *train)
-{
-    return train->options->data[0];
-}
-
-static zero_status make_tokenizer(zr_train *train, zero_error *error)
-{
-    const zero_train_options *options = train->options;
-    if (!options->tokenizer && options->model_dir)
-        return zr_tokenizer_load(options->model_dir, &train->tokenizer, error);
-    return zr_tokenizer_open(options->tokenizer ? options->tokenizer : "bytes", train->text.data, train->text.length, name_of_text(train), &train->tokenizer, error);
-}
 
 static zero_status read_shape(zr_train *train, zero_error *error)
 {
@@ -51,42 +33,38 @@ static zero_status read_shape(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status make_dataset(zr_train *train, const char *text, size_t length, const char *name, zr_dataset *out, zero_error *error)
+static zero_status open_corpus(zr_train *train, const char *const *arguments, int count, zr_corpus **out, zero_error *error)
 {
-    return zr_dataset_create(train->tokenizer, text, length, name, train->seq, 0, beat, train->comm, out, error);
+    const zr_corpus_options options = {.arguments = arguments, .count = count, .field = train->options->field, .chat = &train->chat,
+                                       .watch = zr_reading_watch(&train->reading, train->comm, &train->logger)};
+    return zr_corpus_open(&options, out, error);
 }
 
-// The last tenth is held out, unless it is too short for a single window.
-static zero_status split_text(zr_train *train, zero_error *error)
+static zero_status open_corpora(zr_train *train, zero_error *error)
 {
-    size_t split = zr_text_split(&train->text);
-    zero_error ignored;
-    zero_status status = make_dataset(train, train->text.data + split, train->text.length - split, name_of_text(train), &train->val, &ignored);
-    if (status == ZERO_ERR_MEMORY)
-        return zr_fail(error, status, "%s", ignored.message);
-    train->val_is_tenth = status == ZERO_OK;
-    if (!train->val_is_tenth)
-        split = train->text.length;
-    return make_dataset(train, train->text.data, split, name_of_text(train), &train->data, error);
+    const zero_train_options *options = train->options;
+    ZERO_TRY(zr_reading_chat(options->model_dir, options->tokenizer, options->chat, &train->chat, error));
+    ZERO_TRY(open_corpus(train, options->data, options->data_count, &train->corpus, error));
+    if (options->val && strcmp(options->val, "none") != 0)
+        ZERO_TRY(open_corpus(train, &options->val, 1, &train->val_corpus, error));
+    uint64_t hashes[2] = {zr_corpus_hash(train->corpus), train->val_corpus ? zr_corpus_hash(train->val_corpus) : 0};
+    train->data_hash = zr_hash_bytes(hashes, sizeof hashes, 0);
+    return ZERO_OK;
 }
 
 static zero_status make_datasets(zr_train *train, zero_error *error)
 {
-    const char *val = train->options->val;
-    if (!val)
-        return split_text(train, error);
-    ZERO_TRY(make_dataset(train, train->text.data, train->text.length, name_of_text(train), &train->data, error));
-    if (strcmp(val, "none") == 0)
-        return ZERO_OK;
-    ZERO_TRY(zr_text_load(&val, 1, &train->val_text, error));
-    return make_dataset(train, train->val_text.data, train->val_text.length, val, &train->val, error);
+    bool tenth = !train->options->val;
+    const zr_reading reading = zr_reading_of(train->comm, train->options->threads, train->tokenizer, train->shape.vocab_size, train->seq);
+    ZERO_TRY(zr_corpus_read(train->corpus, &reading, &train->data, tenth ? &train->val : NULL, error));
+    train->val_is_tenth = train->val.count > 0;
+    return train->val_corpus ? zr_corpus_read(train->val_corpus, &reading, &train->val, NULL, error) : ZERO_OK;
 }
 
 zero_status zr_train_read(zr_train *train, zero_error *error)
 {
-    const zero_train_options *options = train->options;
-    ZERO_TRY(zr_text_load(options->data, options->data_count, &train->text, error));
-    ZERO_TRY(make_tokenizer(train, error));
+    ZERO_TRY(open_corpora(train, error));
+    ZERO_TRY(zr_reading_tokenizer(train->options->model_dir, train->options->tokenizer, train->corpus, &train->tokenizer, error));
     ZERO_TRY(read_shape(train, error));
     ZERO_TRY(zr_lm_create(&train->model_config, &train->model, error));
     train->parameters = zr_model_parameters(train->model);
@@ -102,15 +80,16 @@ const char *zr_train_instructions(const zr_train *train)
 
 uint64_t zr_train_data_hash(const zr_train *train)
 {
-    return train->text.hash;
+    return train->data_hash;
 }
 
 void zr_train_release_data(zr_train *train)
 {
     zr_dataset_free(&train->data);
     zr_dataset_free(&train->val);
-    zr_text_free(&train->text);
-    zr_text_free(&train->val_text);
+    zr_corpus_close(train->corpus);
+    zr_corpus_close(train->val_corpus);
+    zr_chat_free(&train->chat);
     zr_tokenizer_destroy(train->tokenizer);
     zr_lm_free(train->model);
 }

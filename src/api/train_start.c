@@ -20,6 +20,20 @@ static void say(const zr_train *train, const char *format, ...)
     zr_log(&train->logger, ZERO_LOG_INFO, "%s", line);
 }
 
+// Where there is more to say than how much there is: shares of a mixture, what is masked.
+static void describe_data(const zr_train *train)
+{
+    const zr_dataset *data = &train->data;
+    double sum = 0;
+    for (int i = 0; i < data->stream_count; i++)
+        sum += data->weights[i];
+    for (int i = 0; i < data->stream_count && data->stream_count > 1; i++)
+        say(train, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name, (long long)data->streams[i].count, 100 * data->weights[i] / sum);
+    if (data->masked)
+        say(train, "         %lld of the tokens are prompt, which the loss does not count%s%s", (long long)data->masked,
+            zr_chat_format_name(&train->chat) ? "; messages as " : "", zr_chat_format_name(&train->chat) ? zr_chat_format_name(&train->chat) : "");
+}
+
 // The first line: which model, and its vocabulary.
 void zr_train_describe_model(const zr_train *train)
 {
@@ -35,8 +49,9 @@ void zr_train_describe_model(const zr_train *train)
     say(train, "         %.3f M parameters: %lld layers, %lld heads%s, width %lld, context %lld", (double)train->parameters / 1e6, (long long)shape->layers,
         (long long)shape->heads, sharing, (long long)shape->width, (long long)shape->positions);
     say(train, "text     %s%s: %lld bytes, %lld tokens to train on", options->data[0], options->data_count > 1 ? " and others" : "",
-        (long long)train->text.length, (long long)train->data.count);
-    if (!train->val.tokens)
+        (long long)zr_corpus_bytes(train->corpus), (long long)train->data.count);
+    describe_data(train);
+    if (!train->val.count)
         say(train, "         nothing is held out%s", options->val ? "" : ": a tenth of this text is shorter than a window");
     else
         say(train, "         held out: %s, %lld tokens", train->val_is_tenth ? "the last tenth" : options->val, (long long)train->val.count);

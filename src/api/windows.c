@@ -8,8 +8,8 @@ typedef struct reader {
     const zr_dataset *dataset;
     int64_t batch, batches, used; // windows of a batch; batches of the text; of those, read
     int32_t *tokens, *targets;    // (batch, seq)
-    zr_exact sum;                 // of mean loss x windows
-    int64_t windows;
+    zr_exact sum;                 // of mean loss x targets that count, in windows
+    int64_t windows, counted;     // counted: targets that count
 } reader;
 
 // The n-th of the batches that are read: evenly spread over all of them.
@@ -23,8 +23,10 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
     double loss;
     ZERO_TRY(zero_evaluate(r->engine, &input, &loss, error));
     if (counts) {
-        zr_exact_add(&r->sum, loss * (double)count);
+        int64_t tokens = zr_targets_counted(r->targets, count * seq);
+        zr_exact_add(&r->sum, loss * ((double)tokens / (double)seq)); // where none is masked just the number of windows
         r->windows += count;
+        r->counted += tokens;
     }
     return ZERO_OK;
 }
@@ -55,6 +57,8 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
     ZERO_TRY(status);
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r.sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r.windows, 1, ZERO_I64, ZR_SUM, error));
-    *out = (zr_windows_result){.loss = zr_exact_value(&r.sum) / (double)r.windows, .windows = r.windows};
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r.counted, 1, ZERO_I64, ZR_SUM, error));
+    double counted = (double)r.counted / (double)dataset->seq;
+    *out = (zr_windows_result){.loss = r.counted ? zr_exact_value(&r.sum) / counted : 0, .windows = r.windows, .tokens = r.counted};
     return ZERO_OK;
 }

@@ -9,6 +9,7 @@
 typedef struct zr_windows_result {
     double loss;     // nats a token
     int64_t windows; // that were read
+    int64_t tokens;  // of their targets, those that count
 } zr_windows_result;
 
 // Collective. Batches of at most `batch` windows (the engine's micro-batch or less); at most `most` of those batches, spread

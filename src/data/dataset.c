@@ -1,4 +1,4 @@
-// The token stream and the windows cut from it.
+// The token streams and the windows cut from them.
 //
 //   n tokens, windows of T+1 (T inputs and, shifted by one, T targets), neighbours sharing one token:
 //
@@ -8,119 +8,152 @@
 //   phase < min(T, n - W*T)                  drawn anew for each epoch, so that the borders move
 //
 // Hence no window runs past the end, and an epoch takes every token as an input once, but for at most 2T-1 of them before and
-// after the windows (n >= 2T). Sample s is window permute(s mod W) of epoch floor(s/W): a pure function of (seed, s).
+// after the windows (n >= 2T). Sample s is window permute(s mod W) of epoch floor(s/W): a pure function of (seed, stream, s).
 #include "data/dataset.h"
+#include "base/alloc.h"
 #include "base/random.h"
-#include "data/vocabulary.h"
+#include "data/mixture.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define PART_BYTES ((size_t)4 << 20) // encoded between two signs of life
-
-size_t zr_text_split(const zr_text *text)
+zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_error *error)
 {
-    size_t nine_tenths = text->length / 10 * 9 + text->length % 10 * 9 / 10;
-    return zr_character_boundary(text->data, nine_tenths, text->length);
-}
-
-// Whole parts, cut where no token is: the result is that of the text in one.
-static zero_status encode_all(zr_encoder *encoder, const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, void (*beat)(void *user), void *user,
-                              zr_ids *ids, zero_error *error)
-{
-    for (size_t at = 0, end; at < length; at = end) {
-        end = zr_tokenizer_boundary(tokenizer, text, at, ZR_MIN(length, at + PART_BYTES), length);
-        ZERO_TRY(zr_encoder_append(encoder, ZR_ENCODE_TEXT, text, at, end, name, ids, error));
-        if (beat)
-            beat(user);
+    if (!span->count)
+        return ZERO_OK;
+    if (stream->span_count == stream->capacity) {
+        int capacity = stream->capacity * 2 + 4;
+        zr_token_span *spans = zr_realloc(stream->spans, (size_t)capacity * sizeof *spans, error);
+        if (!spans)
+            return ZERO_ERR_MEMORY;
+        stream->spans = spans;
+        stream->capacity = capacity;
     }
+    stream->spans[stream->span_count] = *span;
+    stream->spans[stream->span_count++].first = stream->count;
+    stream->count += span->count;
     return ZERO_OK;
 }
 
-static zero_status check_count(const zr_dataset *dataset, const char *name, zero_error *error)
+// The span that holds token `at`.
+static const zr_token_span *span_at(const zr_stream *stream, int64_t at)
 {
-    if (dataset->count < dataset->seq + 1)
-        return zr_fail(error, ZERO_ERR_DATA,
-                       "%s: %lld tokens, fewer than the %lld of one window (%lld and the last one's target)", name,
-                       (long long)dataset->count, (long long)dataset->seq + 1, (long long)dataset->seq);
-    return ZERO_OK;
-}
-
-zero_status zr_dataset_create(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name,
-                              int64_t seq, uint64_t seed, void (*beat)(void *user), void *user, zr_dataset *out,
-                              zero_error *error)
-{
-    *out = (zr_dataset){.seq = seq, .seed = seed};
-    if (seq < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: windows of %lld tokens, where at least 1 is needed", name,
-                       (long long)seq);
-    zr_encoder *encoder;
-    zr_ids ids = {0};
-    ZERO_TRY(zr_encoder_create(tokenizer, &encoder, error));
-    zero_status status = encode_all(encoder, tokenizer, text, length, name, beat, user, &ids, error);
-    zr_encoder_destroy(encoder);
-    out->tokens = ids.at;
-    out->count = ids.count;
-    if (status == ZERO_OK)
-        status = check_count(out, name, error);
-    if (status == ZERO_OK && ids.count < ids.capacity) {
-        int32_t *smaller = zr_realloc(out->tokens, (size_t)out->count * sizeof(int32_t), error);
-        if (smaller)
-            out->tokens = smaller;
+    int low = 0, high = stream->span_count - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (stream->spans[middle].first <= at)
+            low = middle;
         else
-            status = ZERO_ERR_MEMORY;
+            high = middle - 1;
     }
-    if (status != ZERO_OK)
-        zr_dataset_free(out);
-    return status;
+    return &stream->spans[low];
+}
+
+void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32_t *out)
+{
+    assert(first >= 0 && first + count <= stream->count);
+    const zr_token_span *span = count ? span_at(stream, first) : NULL;
+    for (int64_t done = 0, run; done < count; done += run, span++) {
+        int64_t at = first + done - span->first;
+        run = ZR_MIN(count - done, span->count - at);
+        if (span->tokens)
+            memcpy(out + done, span->tokens + at, (size_t)run * sizeof *out);
+        else
+            zr_token_file_read(span->file, span->at + at, run, out + done);
+    }
+}
+
+int64_t zr_stream_windows(const zr_stream *stream, int64_t seq)
+{
+    return ZR_MAX(stream->count / seq - 1, (int64_t)1);
+}
+
+int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq)
+{
+    return stream->count ? (stream->count - 1) / seq : 0;
 }
 
 void zr_dataset_free(zr_dataset *dataset)
 {
-    zr_free(dataset->tokens);
+    for (int i = 0; i < dataset->stream_count; i++)
+        zr_free(dataset->streams[i].spans);
+    zr_free(dataset->streams);
+    zr_free(dataset->weights);
     *dataset = (zr_dataset){0};
 }
 
-int64_t zr_dataset_windows(const zr_dataset *dataset)
-{
-    return ZR_MAX(dataset->count / dataset->seq - 1, (int64_t)1);
-}
-
-int64_t zr_dataset_eval_windows(const zr_dataset *dataset)
-{
-    return (dataset->count - 1) / dataset->seq;
-}
-
-static void copy_window(const zr_dataset *dataset, int64_t start, int64_t row, int32_t *tokens, int32_t *targets)
-{
-    int64_t seq = dataset->seq;
-    assert(start >= 0 && start + seq + 1 <= dataset->count);
-    memcpy(tokens + row * seq, dataset->tokens + start, (size_t)seq * sizeof(int32_t));
-    memcpy(targets + row * seq, dataset->tokens + start + 1, (size_t)seq * sizeof(int32_t));
-}
-
-static int64_t sample_start(const zr_dataset *dataset, int64_t sample)
+static int64_t sample_start(const zr_dataset *dataset, int number, int64_t sample)
 {
     static const char purpose[] = "order of samples"; // keeps these numbers apart from those of weights and dropout
-    int64_t windows = zr_dataset_windows(dataset);
+    const zr_stream *stream = &dataset->streams[number];
+    int64_t windows = zr_stream_windows(stream, dataset->seq);
     int64_t epoch = sample / windows;
-    int64_t phases = ZR_MIN(dataset->seq, dataset->count - windows * dataset->seq);
-    zr_philox random = zr_philox4x32(zr_hash_bytes(purpose, sizeof purpose - 1, dataset->seed), (uint64_t)epoch, 0);
+    int64_t phases = ZR_MIN(dataset->seq, stream->count - windows * dataset->seq);
+    zr_philox random = zr_philox4x32(zr_hash_bytes(purpose, sizeof purpose - 1, dataset->seed), (uint64_t)epoch, (uint64_t)number);
     uint64_t order = (uint64_t)random.v[1] << 32 | random.v[0];
     int64_t phase = (int64_t)(((uint64_t)random.v[3] << 32 | random.v[2]) % (uint64_t)phases);
     return phase + (int64_t)zr_permute(order, (uint64_t)(sample % windows), (uint64_t)windows) * dataset->seq;
 }
 
-void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens,
-                            int32_t *targets)
+zr_token_window zr_dataset_train_window(const zr_dataset *dataset, int64_t sample)
 {
-    for (int64_t i = 0; i < batch; i++)
-        copy_window(dataset, sample_start(dataset, first_sample + i), i, tokens, targets);
+    zr_token_window window = {.stream = 0, .first = sample};
+    if (dataset->stream_count > 1)
+        window.stream = zr_mixture_source(dataset->weights, dataset->stream_count, sample, &window.first);
+    window.first = sample_start(dataset, window.stream, window.first);
+    return window;
 }
 
-void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch, int32_t *tokens,
-                           int32_t *targets)
+int64_t zr_dataset_eval_windows(const zr_dataset *dataset)
+{
+    int64_t windows = 0;
+    for (int i = 0; i < dataset->stream_count; i++)
+        windows += zr_stream_eval_windows(&dataset->streams[i], dataset->seq);
+    return windows;
+}
+
+zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window)
+{
+    for (int i = 0; i < dataset->stream_count; i++) {
+        int64_t windows = zr_stream_eval_windows(&dataset->streams[i], dataset->seq);
+        if (window < windows)
+            return (zr_token_window){.stream = i, .first = window * dataset->seq};
+        window -= windows;
+    }
+    assert(!"a window behind the last one");
+    return (zr_token_window){0};
+}
+
+static void copy_window(const zr_dataset *dataset, zr_token_window window, int64_t row, int32_t *tokens, int32_t *targets)
+{
+    const zr_stream *stream = &dataset->streams[window.stream];
+    int64_t seq = dataset->seq;
+    int32_t *t = tokens + row * seq, *goal = targets + row * seq;
+    zr_stream_read(stream, window.first, seq, t);
+    memcpy(goal, t + 1, (size_t)(seq - 1) * sizeof *goal);
+    zr_stream_read(stream, window.first + seq, 1, goal + seq - 1);
+    for (int64_t i = 0; i < seq; i++) {
+        t[i] = t[i] < 0 ? ~t[i] : t[i];
+        goal[i] = goal[i] < 0 ? ZR_MASKED : goal[i];
+    }
+}
+
+void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets)
 {
     for (int64_t i = 0; i < batch; i++)
-        copy_window(dataset, (first_window + i) * dataset->seq, i, tokens, targets);
+        copy_window(dataset, zr_dataset_train_window(dataset, first_sample + i), i, tokens, targets);
+}
+
+void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch, int32_t *tokens, int32_t *targets)
+{
+    for (int64_t i = 0; i < batch; i++)
+        copy_window(dataset, zr_dataset_eval_window(dataset, first_window + i), i, tokens, targets);
+}
+
+int64_t zr_targets_counted(const int32_t *targets, int64_t count)
+{
+    int64_t counted = 0;
+    for (int64_t i = 0; i < count; i++)
+        counted += targets[i] >= 0;
+    return counted;
 }

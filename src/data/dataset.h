@@ -1,48 +1,59 @@
-// Text files as one stream of tokens, and the micro-batches cut from it.
+// Streams of tokens, and the micro-batches cut from them.
 //
-// Training: sample s (s = 0, 1, ...) is a window of T+1 tokens. Windows of epoch e tile the stream from a random phase in
+// Training: sample s (s = 0, 1, ...) of a stream is a window of T+1 tokens. Windows of epoch e tile the stream from a random phase in
 // [0, T) and are visited in a pseudo-random permutation; both are pure functions of (seed, e): no memory a sample, and any
 // position is reached at once. Micro-batch g of step t with batch b takes samples (t*G + g)*b .. +b-1, G = micro-batches of a step.
-// Evaluation: window i starts at i*T, i < floor((n-1)/T).
+// Of several streams each has windows of its own, and mixture.h says which one a sample comes from.
+// Evaluation: window i of a stream starts at i*T, i < floor((n-1)/T); streams one after another.
 #ifndef ZR_DATA_DATASET_H
 #define ZR_DATA_DATASET_H
 
-#include "base/file.h"
-#include "data/tokenizer.h"
+#include "data/token_file.h"
 
-typedef struct zr_text { // the files' bytes, one after another
-    char *data;
-    size_t length;
-    int files;
-    uint64_t hash; // xxh64 of the bytes
-} zr_text;
+#define ZR_MASKED (-100) // the target that the loss does not count, as in PyTorch
 
-// One file, mapped (zr_file_unmap); refused as below.
-zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error);
-// Reads and joins the files in the order given. Missing file: ZERO_ERR_IO; empty file or directory: ZERO_ERR_DATA; each named.
-zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero_error *error);
-void zr_text_free(zr_text *text);
+typedef struct zr_token_span { // tokens of a stream that lie together, in memory or in a token file
+    int64_t first, count;      // in the stream
+    const int32_t *tokens;     // (count); ~id where a token is no target; NULL: in `file`
+    const zr_token_file *file;
+    int64_t at;                // of the file: where they begin
+    const char *name;          // of the file or files they come from
+} zr_token_span;
+
+typedef struct zr_stream {
+    zr_token_span *spans;   // (span_count), in order
+    int span_count, capacity;
+    int64_t count;    // tokens
+    const char *name; // the argument that it comes from, or the first of them
+} zr_stream;
 
 typedef struct zr_dataset {
-    int32_t *tokens; // (count)
-    int64_t count;
-    int64_t seq;     // T
+    zr_stream *streams; // (stream_count); none: nothing to read
+    int stream_count;
+    double *weights;    // (stream_count) their shares of the samples
+    int64_t count;      // tokens, all streams
+    int64_t masked;     // of those, no targets
+    int64_t seq;        // T
     uint64_t seed;
 } zr_dataset;
 
-// Encodes text[first, first+length). Shorter than one window (seq+1 tokens): ZERO_ERR_DATA with both numbers. `beat` (may be NULL)
-// is called now and then, so that a rank that tokenises gives signs of life.
-zero_status zr_dataset_create(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, int64_t seq, uint64_t seed,
-                              void (*beat)(void *user), void *user, zr_dataset *out, zero_error *error);
-void zr_dataset_free(zr_dataset *dataset);
+// Appends `count` tokens. Of the span `first` is set here.
+zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_error *error);
+// Tokens [first, first+count) of the stream; masked ones as ~id.
+void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32_t *out);
+// Its windows of an epoch, training: max(1, floor(n/T) - 1). Its windows of an evaluation: floor((n-1)/T).
+int64_t zr_stream_windows(const zr_stream *stream, int64_t seq);
+int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq);
 
-int64_t zr_dataset_windows(const zr_dataset *dataset);      // of an epoch, training: max(1, floor(n/T) - 1)
-int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // floor((n-1)/T)
-// tokens, targets: (batch, T)
+void zr_dataset_free(zr_dataset *dataset); // the streams, not the tokens
+
+typedef struct zr_token_window { int stream; int64_t first; } zr_token_window; // T+1 tokens from there
+zr_token_window zr_dataset_train_window(const zr_dataset *dataset, int64_t sample);
+zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window);
+int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // of all streams
+// tokens, targets: (batch, T). Targets that do not count are ZR_MASKED.
 void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets);
 void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch, int32_t *tokens, int32_t *targets);
-
-// Where the last tenth begins, moved to a character boundary: training takes [0, split), validation [split, length).
-size_t zr_text_split(const zr_text *text);
+int64_t zr_targets_counted(const int32_t *targets, int64_t count);
 
 #endif

@@ -1,37 +1,68 @@
-// The bytes of the data files, joined in the order given. Called by whoever trains or evaluates, before anything is tokenised.
-#include "base/file.h"
+// The bytes of the text files, joined in the order given. Called by whoever trains or evaluates, before anything is tokenised.
+#include "data/text.h"
+#include "base/alloc.h"
 #include "base/random.h"
-#include "data/dataset.h"
+#include "data/vocabulary.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
 // A wrong kind of input is bad data; what the system refuses stays an I/O error.
-zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error)
+zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out, zero_error *error)
 {
     struct stat info;
     *out = (zr_mapped_file){0};
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where a text file is needed", path,
-                       S_ISDIR(info.st_mode) ? "a directory" : "no regular file");
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where a %s file is needed", path,
+                       S_ISDIR(info.st_mode) ? "a directory" : "no regular file", what);
     ZERO_TRY(zr_file_map(path, out, error));
-    return out->length ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "\"%s\" is empty, where text is needed", path);
+    return out->length ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "\"%s\" is empty, where %s is needed", path, what);
 }
 
-static zero_status join(const zr_mapped_file *files, int count, zr_text *out, zero_error *error)
+zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error)
+{
+    return zr_text_map_as(path, "text", out, error);
+}
+
+static zero_status join(const zr_mapped_file *files, zr_text *out, zero_error *error)
 {
     size_t length = 0;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < out->files; i++) {
         length += files[i].length;
-    out->data = zr_alloc(length + 1, error);
-    if (!out->data)
+        out->ends[i] = length;
+    }
+    out->copied = zr_alloc(length + 1, error);
+    if (!out->copied)
         return ZERO_ERR_MEMORY;
-    for (int i = 0; i < count; i++) {
-        memcpy(out->data + out->length, files[i].data, files[i].length);
+    for (int i = 0; i < out->files; i++) {
+        memcpy(out->copied + out->length, files[i].data, files[i].length);
         out->length += files[i].length;
     }
-    out->files = count;
-    out->hash = zr_hash_bytes(out->data, out->length, 0);
+    out->data = out->copied;
+    return ZERO_OK;
+}
+
+static zero_status load_several(const char *const *paths, zr_text *out, zero_error *error)
+{
+    zr_mapped_file *files = zr_alloc((size_t)out->files * sizeof *files, error);
+    if (!files)
+        return ZERO_ERR_MEMORY;
+    zero_status status = ZERO_OK;
+    for (int i = 0; i < out->files && status == ZERO_OK; i++)
+        status = zr_text_map(paths[i], &files[i], error);
+    if (status == ZERO_OK)
+        status = join(files, out, error);
+    for (int i = 0; i < out->files; i++)
+        zr_file_unmap(&files[i]);
+    zr_free(files);
+    return status;
+}
+
+static zero_status load_one(const char *path, zr_text *out, zero_error *error)
+{
+    ZERO_TRY(zr_text_map(path, &out->mapped, error));
+    out->data = out->mapped.data;
+    out->length = out->ends[0] = out->mapped.length;
     return ZERO_OK;
 }
 
@@ -40,22 +71,29 @@ zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero
     *out = (zr_text){0};
     if (count < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "no data file given");
-    zr_mapped_file *files = zr_alloc((size_t)count * sizeof *files, error);
-    if (!files)
-        return ZERO_ERR_MEMORY;
-    zero_status status = ZERO_OK;
-    for (int i = 0; i < count && status == ZERO_OK; i++)
-        status = zr_text_map(paths[i], &files[i], error);
-    if (status == ZERO_OK)
-        status = join(files, count, out, error);
-    for (int i = 0; i < count; i++)
-        zr_file_unmap(&files[i]);
-    zr_free(files);
+    out->files = count;
+    out->ends = zr_alloc((size_t)count * sizeof *out->ends, error);
+    zero_status status = !out->ends ? ZERO_ERR_MEMORY : count == 1 ? load_one(paths[0], out, error) : load_several(paths, out, error);
+    if (status != ZERO_OK)
+        zr_text_free(out);
     return status;
 }
 
 void zr_text_free(zr_text *text)
 {
-    zr_free(text->data);
+    zr_file_unmap(&text->mapped);
+    zr_free(text->copied);
+    zr_free(text->ends);
     *text = (zr_text){0};
+}
+
+uint64_t zr_text_hash(const zr_text *text)
+{
+    return zr_hash_bytes(text->data, text->length, 0);
+}
+
+size_t zr_text_split(const zr_text *text)
+{
+    size_t nine_tenths = text->length / 10 * 9 + text->length % 10 * 9 / 10;
+    return zr_character_boundary(text->data, nine_tenths, text->length);
 }

@@ -1,8 +1,10 @@
 // Files to text, text to tokens, tokens to windows: the window rule is checked against its words for every small size.
 #define _GNU_SOURCE
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "data/dataset.h"
+#include "data/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +42,10 @@ static void test_files_are_joined(void **state)
     assert_int_equal(text.files, 3);
     assert_int_equal(text.length, 18);
     assert_memory_equal(text.data, "first secondfirst ", 18);
-    assert_true(text.hash == zr_hash_bytes("first secondfirst ", 18, 0));
+    assert_true(zr_text_hash(&text) == zr_hash_bytes("first secondfirst ", 18, 0));
+    assert_int_equal(text.ends[0], 6);
+    assert_int_equal(text.ends[1], 12);
+    assert_int_equal(text.ends[2], 18);
     zr_text_free(&text);
     assert_null(text.data);
 }
@@ -66,7 +71,7 @@ static void test_files_that_are_none(void **state)
 static void test_no_memory_for_the_text(void **state)
 {
     const char *const both[] = {paths[0], paths[1]};
-    for (int nth = 1; nth <= 2; nth++) {
+    for (int nth = 1; nth <= 3; nth++) { // where files end, their maps, the bytes
         zr_text text;
         zero_error error;
         zr_alloc_fail_at(nth);
@@ -93,93 +98,33 @@ static void test_the_last_tenth(void **state)
     assert_int_equal(zr_text_split(&(zr_text){.data = invalid, .length = 100}), 90);
 }
 
-static void count_beat(void *user)
-{
-    ++*(int *)user;
-}
-
-static void test_parts_do_not_show(void **state)
-{
-    const size_t characters = 3 << 20; // of 3 bytes: no multiple of a part's end
-    char *text = zr_alloc(3 * characters, NULL);
-    zr_tokenizer *tokenizer;
-    zr_dataset dataset;
-    zero_error error;
-    int beats = 0;
-    for (size_t i = 0; i < characters; i++)
-        memcpy(text + 3 * i, i % 7 ? "\xe2\x82\xac" : "\xe2\x82\xad", 3);
-    assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, text, 3 * characters, "euro", &tokenizer, NULL), ZERO_OK);
-    assert_int_equal(
-        zr_dataset_create(tokenizer, text, 3 * characters, "euro", 16, 1, count_beat, &beats, &dataset, NULL), ZERO_OK);
-    assert_int_equal(dataset.count, characters);
-    for (size_t i = 0; i < characters; i++)
-        assert_true(dataset.tokens[i] == (i % 7 == 0));
-    assert_true(beats >= 2);
-    zr_dataset_free(&dataset);
-    text[8000000] = (char)0xff; // in the second part
-    assert_int_equal(zr_dataset_create(tokenizer, text, 3 * characters, "euro", 16, 1, NULL, NULL, &dataset, &error),
-                     ZERO_ERR_DATA);
-    assert_non_null(strstr(error.message, "euro: byte 7999998 "));
-    assert_null(dataset.tokens);
-    zr_tokenizer_destroy(tokenizer);
-    zr_free(text);
-}
-
-static void test_text_shorter_than_a_window(void **state)
-{
-    zr_tokenizer *tokenizer;
-    zr_dataset dataset;
-    zero_error error;
-    assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_BYTES, NULL, 0, "none", &tokenizer, NULL), ZERO_OK);
-    assert_int_equal(zr_dataset_create(tokenizer, "0123456789", 10, "ten.txt", 10, 1, NULL, NULL, &dataset, &error),
-                     ZERO_ERR_DATA);
-    assert_non_null(strstr(error.message, "ten.txt: 10 tokens, fewer than the 11 "));
-    assert_null(dataset.tokens);
-    assert_int_equal(zr_dataset_create(tokenizer, "0123456789", 10, "ten.txt", 0, 1, NULL, NULL, &dataset, &error),
-                     ZERO_ERR_USAGE);
-    assert_int_equal(zr_dataset_create(tokenizer, "0123456789", 10, "ten.txt", 9, 1, NULL, NULL, &dataset, NULL),
-                     ZERO_OK);
-    assert_int_equal(zr_dataset_windows(&dataset), 1);
-    assert_int_equal(zr_dataset_eval_windows(&dataset), 1);
-    int32_t tokens[9], targets[9];
-    zr_dataset_train_batch(&dataset, 12345, 1, tokens, targets);
-    assert_int_equal(tokens[0], '0');
-    assert_int_equal(targets[8], '9');
-    zr_dataset_free(&dataset);
-    zr_tokenizer_destroy(tokenizer);
-}
-
-static void test_no_memory_for_the_tokens(void **state)
-{
-    zr_tokenizer *tokenizer;
-    assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, "\xc3\xa9", 2, "e", &tokenizer, NULL), ZERO_OK);
-    for (int nth = 1; nth <= 3; nth++) { // the encoder, the tokens, and giving back what they do not need
-        zr_dataset dataset;
-        zero_error error;
-        zr_alloc_fail_at(nth);
-        assert_int_equal(
-            zr_dataset_create(tokenizer, "\xc3\xa9\xc3\xa9\xc3\xa9", 6, "e", 1, 1, NULL, NULL, &dataset, &error),
-            ZERO_ERR_MEMORY);
-        zr_alloc_fail_at(0);
-        assert_null(dataset.tokens);
-    }
-    zr_tokenizer_destroy(tokenizer);
-}
-
 // A stream whose token i is i, so that a window's first token says where it starts.
 static zr_dataset counting_dataset(int64_t count, int64_t seq, uint64_t seed)
 {
-    zr_dataset dataset = {
-        .tokens = zr_alloc((size_t)count * sizeof(int32_t), NULL), .count = count, .seq = seq, .seed = seed};
+    zr_dataset dataset = {.streams = zr_alloc(sizeof *dataset.streams, NULL), .stream_count = 1, .count = count, .seq = seq, .seed = seed};
+    int32_t *tokens = zr_alloc((size_t)count * sizeof *tokens, NULL);
     for (int64_t i = 0; i < count; i++)
-        dataset.tokens[i] = (int32_t)i;
+        tokens[i] = (int32_t)i;
+    assert_int_equal(zr_stream_add(&dataset.streams[0], &(zr_token_span){.count = count, .tokens = tokens}, NULL), ZERO_OK);
     return dataset;
+}
+
+static void free_counting(zr_dataset *dataset)
+{
+    for (int i = 0; i < dataset->streams[0].span_count; i++)
+        zr_free((void *)dataset->streams[0].spans[i].tokens);
+    zr_dataset_free(dataset);
+}
+
+static int64_t windows_of(const zr_dataset *dataset)
+{
+    return zr_stream_windows(&dataset->streams[0], dataset->seq);
 }
 
 // One epoch: nothing outside the stream, no token an input twice, few never.
 static void check_epoch(const zr_dataset *dataset, int64_t epoch)
 {
-    int64_t windows = zr_dataset_windows(dataset), seq = dataset->seq, visited = 0;
+    int64_t windows = windows_of(dataset), seq = dataset->seq, visited = 0;
     int32_t *tokens = zr_alloc((size_t)(windows * seq) * sizeof *tokens, NULL),
             *targets = zr_alloc((size_t)(windows * seq) * sizeof *targets, NULL);
     char *seen = zr_alloc((size_t)dataset->count, NULL);
@@ -204,11 +149,11 @@ static void test_windows_tile_the_stream(void **state)
     for (int64_t seq = 1; seq <= 9; seq++) {
         for (int64_t count = seq + 1; count <= 6 * seq + 5; count++) {
             zr_dataset dataset = counting_dataset(count, seq, (uint64_t)count);
-            int64_t windows = zr_dataset_windows(&dataset);
+            int64_t windows = windows_of(&dataset);
             assert_int_equal(windows, count / seq - 1 > 1 ? count / seq - 1 : 1);
             for (int64_t epoch = 0; epoch < EPOCHS; epoch++)
                 check_epoch(&dataset, epoch);
-            zr_dataset_free(&dataset);
+            free_counting(&dataset);
         }
     }
 }
@@ -228,13 +173,13 @@ static void test_every_phase_and_no_other(void **state)
     } cases[] = {{9, 1}, {12, 4}, {16, 8}, {23, 8}, {24, 8}, {25, 8}, {400, 8}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         zr_dataset dataset = counting_dataset(cases[i].count, seq, 7);
-        int64_t windows = zr_dataset_windows(&dataset), seen[8] = {0}, distinct = 0;
+        int64_t windows = windows_of(&dataset), seen[8] = {0}, distinct = 0;
         for (int64_t epoch = 0; epoch < 200; epoch++)
             seen[start_of(&dataset, epoch * windows) % seq]++;
         for (int64_t phase = 0; phase < seq; phase++)
             distinct += seen[phase] > 0;
         assert_int_equal(distinct, cases[i].phases);
-        zr_dataset_free(&dataset);
+        free_counting(&dataset);
     }
 }
 
@@ -243,7 +188,7 @@ static void test_samples_are_functions_of_seed_and_number(void **state)
     zr_dataset dataset = counting_dataset(1000, 8, 42), other = counting_dataset(1000, 8, 43);
     int32_t tokens[300 * 8], targets[300 * 8];
     int differing_seed = 0, differing_epoch = 0;
-    int64_t windows = zr_dataset_windows(&dataset);
+    int64_t windows = windows_of(&dataset);
     zr_dataset_train_batch(&dataset, 50, 300, tokens, targets); // across the end of an epoch
     for (int64_t i = 299; i >= 0; i--) {
         assert_int_equal(tokens[i * 8], start_of(&dataset, 50 + i));
@@ -253,8 +198,8 @@ static void test_samples_are_functions_of_seed_and_number(void **state)
     assert_true(differing_seed > 250);
     assert_true(differing_epoch > 250);
     assert_in_range(start_of(&dataset, INT64_C(1) << 60), 0, 1000 - 9);
-    zr_dataset_free(&dataset);
-    zr_dataset_free(&other);
+    free_counting(&dataset);
+    free_counting(&other);
 }
 
 static void test_evaluation_windows(void **state)
@@ -273,8 +218,35 @@ static void test_evaluation_windows(void **state)
         }
         zr_dataset_eval_batch(&dataset, cases[i].windows - 1, 1, tokens, targets);
         assert_int_equal(tokens[0], 8 * (cases[i].windows - 1));
-        zr_dataset_free(&dataset);
+        free_counting(&dataset);
     }
+}
+
+// Spans of a stream do not show, and a token below 0 is one that is no target.
+static void test_spans_and_masks(void **state)
+{
+    enum { COUNT = 40, SEQ = 6 };
+    static int32_t tokens[COUNT];
+    zr_dataset whole = counting_dataset(COUNT, SEQ, 3), parts = {.stream_count = 1, .seq = SEQ, .seed = 3, .count = COUNT};
+    parts.streams = zr_alloc(sizeof *parts.streams, NULL);
+    for (int i = 0; i < COUNT; i++)
+        tokens[i] = i % 3 ? i : ~i;
+    for (int at = 0, length = 1; at < COUNT; at += length, length++)
+        assert_int_equal(zr_stream_add(&parts.streams[0], &(zr_token_span){.count = length < COUNT - at ? length : COUNT - at, .tokens = tokens + at}, NULL), ZERO_OK);
+    assert_int_equal(parts.streams[0].count, COUNT);
+    assert_true(parts.streams[0].span_count > 6);
+    for (int64_t sample = 0; sample < 50; sample++) {
+        int32_t a[SEQ], b[SEQ], x[SEQ], y[SEQ];
+        zr_dataset_train_batch(&whole, sample, 1, a, x);
+        zr_dataset_train_batch(&parts, sample, 1, b, y);
+        assert_memory_equal(a, b, sizeof a);
+        for (int i = 0; i < SEQ; i++)
+            assert_int_equal(y[i], x[i] % 3 ? x[i] : ZR_MASKED);
+        assert_int_equal(zr_targets_counted(y, SEQ), SEQ - SEQ / 3);
+        assert_int_equal(zr_targets_counted(x, SEQ), SEQ);
+    }
+    zr_dataset_free(&parts);
+    free_counting(&whole);
 }
 
 int main(void)
@@ -284,13 +256,11 @@ int main(void)
         cmocka_unit_test(test_files_that_are_none),
         cmocka_unit_test(test_no_memory_for_the_text),
         cmocka_unit_test(test_the_last_tenth),
-        cmocka_unit_test(test_parts_do_not_show),
-        cmocka_unit_test(test_text_shorter_than_a_window),
-        cmocka_unit_test(test_no_memory_for_the_tokens),
         cmocka_unit_test(test_windows_tile_the_stream),
         cmocka_unit_test(test_every_phase_and_no_other),
         cmocka_unit_test(test_samples_are_functions_of_seed_and_number),
         cmocka_unit_test(test_evaluation_windows),
+        cmocka_unit_test(test_spans_and_masks),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }

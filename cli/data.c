@@ -1,0 +1,56 @@
+// zero data show: the first batch as a person reads it.
+#include "failure.h"
+#include "terminal.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct look {
+    bool color;  // a terminal that may be written to in colors
+    bool begun;  // a sample was written
+} look;
+
+static void put(const char *text, size_t length)
+{
+    cli_put_text(text, length);
+}
+
+static int emit(void *user, zero_data_mark mark, const char *text, size_t length)
+{
+    look *l = user;
+    if (mark == ZERO_DATA_SAMPLE) {
+        printf("%s--- ", l->begun ? "\n\n" : "");
+        put(text, length);
+        printf(" ---\n");
+        l->begun = true;
+    } else if (mark == ZERO_DATA_TRAINED) {
+        put(text, length);
+    } else {
+        bool masked = mark == ZERO_DATA_MASKED;
+        fputs(l->color ? masked ? "\033[2m" : "\033[7m" : masked ? "[" : "", stdout);
+        put(text, length);
+        fputs(l->color ? "\033[0m" : masked ? "]" : "", stdout);
+        fputs(masked ? "" : "\n", stdout);
+    }
+    return ferror(stdout);
+}
+
+int cli_data(const cli_arguments *a)
+{
+    const char *no_color = getenv("NO_COLOR");
+    look l = {.color = isatty(STDOUT_FILENO) && !(no_color && *no_color)};
+    if (!a->operand)
+        return cli_fail_usage(a->command, "what to do with them? usage: zero data %s", a->command->usage);
+    if (!a->data_count)
+        return cli_fail_usage(a->command, "no data: --data FILE names what to show");
+    zero_data_options options = {
+        .struct_size = sizeof options, .data = a->data, .data_count = a->data_count, .val = a->text[OPT_VAL], .field = a->text[OPT_FIELD], .chat = a->text[OPT_CHAT],
+        .model_dir = a->text[OPT_MODEL], .tokenizer = a->text[OPT_TOKENIZER], .seq = a->integer[OPT_SEQ], .micro_batch = a->integer[OPT_MICRO_BATCH],
+        .seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1, .threads = (int)a->integer[OPT_THREADS], .logger = {.write = cli_log_stderr}, .emit = emit, .user = &l,
+    };
+    zero_error error = {0};
+    zero_status status = zero_data_show(&options, &error);
+    if (l.begun)
+        putchar('\n');
+    return status == ZERO_OK ? 0 : cli_fail(a->command, &error);
+}

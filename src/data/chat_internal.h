@@ -1,0 +1,27 @@
+// What the files of chat templates share: how a format is written, and how its template is recognised.
+#ifndef ZR_DATA_CHAT_INTERNAL_H
+#define ZR_DATA_CHAT_INTERNAL_H
+
+#include "data/chat.h"
+
+typedef struct zr_chat_turn { // one message
+    const char *role, *content;
+    size_t role_length, length;
+    bool first, trained;
+    const char *system; // of the first message: what stands before it, in formats that put it there; else NULL
+    size_t system_length;
+} zr_chat_turn;
+
+struct zr_chat_format {
+    const char *name;
+    bool begins;        // the begin token stands at the start of the document
+    bool alternates;    // only user and assistant, in turns, after a system message where `folds`
+    bool folds;         // the system message is part of the first of the user
+    bool strips;        // white space around contents goes
+    const char *dates;  // what stands at the beginning of a system message that is always there; NULL: there is none
+    void (*turn)(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out);
+};
+
+const zr_chat_format *zr_chat_format_find(const char *name); // NULL: none is called so
+
+#endif

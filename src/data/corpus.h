@@ -1,0 +1,59 @@
+// Everything that the arguments of --data name: files opened and hashed, then made into streams of tokens to train and to evaluate on.
+//
+//   without weights   one stream: the arguments one after another
+//   with weights      one stream for each argument, which must then all have one
+//
+// A stream's files are its parts: text files that follow each other are one text (a document each), a JSONL file, a token file. The last
+// tenth of each part is held out: of the bytes of a text, moved to a character's beginning; of the records; of the tokens. Where the held
+// out tokens of a whole stream are too few for a window, all of it is trained on.
+//
+// Called by api/ in the order open, [characters], read, close. Every rank does all of it for itself: nothing here communicates.
+#ifndef ZR_DATA_CORPUS_H
+#define ZR_DATA_CORPUS_H
+
+#include "data/chat.h"
+#include "data/dataset.h"
+
+typedef struct zr_corpus zr_corpus;
+
+// Between pieces of work, so that a rank gives signs of life: reading `name`, `done` of `total` bytes or tokens. May be NULL.
+typedef struct zr_watch {
+    void (*beat)(void *user, const char *name, size_t done, size_t total);
+    void *user;
+} zr_watch;
+
+typedef struct zr_corpus_options {
+    const char *const *arguments; // (count)
+    int count;
+    const char *field;            // of JSONL records, zr_records.field
+    const zr_chat *chat;          // of messages
+    zr_watch watch;
+} zr_corpus_options;
+
+// Opens every file. Missing: ZERO_ERR_IO; empty, a directory, a broken token file: ZERO_ERR_DATA; each named. The options' texts and chat
+// must outlive the corpus.
+zero_status zr_corpus_open(const zr_corpus_options *options, zr_corpus **out, zero_error *error);
+void zr_corpus_close(zr_corpus *corpus); // NULL is allowed
+
+// The tokenizer "chars" of all texts and records.
+zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, zero_error *error);
+
+typedef struct zr_reading {
+    const zr_tokenizer *tokenizer;
+    int64_t vocabulary;  // of the model: larger ids in token files are refused, with file and position
+    int64_t seq;         // T
+    int threads;         // that encode text; 0: 1
+    int share, shares;   // which part of token files this caller checks: the ranks of a job together all of them
+} zr_reading;
+
+// Text and records become tokens; token files stay where they are. held NULL: nothing is held out. The datasets read from the corpus
+// and must be freed before it is closed. ZERO_ERR_DATA: a stream shorter than one window, and what its files are refused for.
+zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_dataset *train, zr_dataset *held, zero_error *error);
+
+uint64_t zr_corpus_hash(const zr_corpus *corpus); // of the files' bytes, their kinds, order and weights; reads them all; before zr_corpus_read
+int64_t zr_corpus_bytes(const zr_corpus *corpus); // of all files
+const char *zr_corpus_name(const zr_corpus *corpus); // of the first file
+bool zr_corpus_is_text(const zr_corpus *corpus);     // plain text and nothing else
+int zr_corpus_files(const zr_corpus *corpus);
+
+#endif

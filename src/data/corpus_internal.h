@@ -1,0 +1,39 @@
+// The inside of a corpus, shared by the files that open it and read it.
+#ifndef ZR_DATA_CORPUS_INTERNAL_H
+#define ZR_DATA_CORPUS_INTERNAL_H
+
+#include "data/corpus.h"
+#include "data/document.h"
+#include "data/records.h"
+#include "data/source.h"
+#include "data/text.h"
+
+typedef struct zr_part { // what is read as one
+    zr_source_kind kind;
+    const char *name;        // its first file
+    const char **paths;      // (text.files) of text
+    int stream;
+    int64_t bytes;           // of its files
+    zr_text text;            // of text: its files joined
+    zr_mapped_file records;  // of JSONL
+    zr_token_file tokens;
+    int32_t *ids;            // once read: tokens of text and records, ~id where one is no target
+    int64_t count, split;    // tokens; where what is held out begins
+} zr_part;
+
+struct zr_corpus {
+    zr_corpus_options options;
+    zr_source *sources; // (source_count)
+    int source_count;
+    zr_part *parts;     // (part_count)
+    int part_count, part_capacity;
+    int stream_count;   // 1, or source_count where they have weights
+};
+
+// corpus_read.c: fills ids, count and split of one part.
+zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, zero_error *error);
+void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total);
+// The reader of a part's records, at their beginning.
+zr_records zr_part_records(const zr_corpus *corpus, const zr_part *part);
+
+#endif

@@ -1,0 +1,386 @@
+// Files of every kind to streams of tokens: what is trained on, what is held out, what separates documents, and what is refused.
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "data/corpus.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char directory[] = "/tmp/zero-corpus-XXXXXX";
+static zr_tokenizer *bytes, *words; // words: with an end token
+static zr_chat chat;
+
+static void put(const char *name, const void *data, size_t length)
+{
+    assert_int_equal(zr_file_write_durable(name, data, length, NULL), ZERO_OK);
+}
+
+static void put_text(const char *name, const char *text)
+{
+    put(name, text, strlen(text));
+}
+
+// Letters, and one token that ends a text.
+static void make_words(void)
+{
+    char json[4096];
+    int at = snprintf(json, sizeof json, "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {\"<|endoftext|>\": 0, \"\xc4\xa0\": 1, \"\xc4\x8a\": 2");
+    for (int i = 33; i < 127; i++)
+        at += snprintf(json + at, sizeof json - (size_t)at, i == '"' || i == '\\' ? ", \"\\%c\": %d" : ", \"%c\": %d", i, i);
+    snprintf(json + at, sizeof json - (size_t)at,
+             "}}, \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}, \"decoder\": {\"type\": \"ByteLevel\"},"
+             "\"added_tokens\": [{\"id\": 0, \"content\": \"<|endoftext|>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true}]}");
+    put_text("tokenizer.json", json);
+    put_text("tokenizer_config.json", "{\"eos_token\": \"<|endoftext|>\"}");
+    zero_error error = {0};
+    if (zr_tokenizer_load(".", &words, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(zr_tokenizer_end(words), 0);
+}
+
+static int make(void **state)
+{
+    static int32_t header[256] = {20240520, 1, 100};
+    uint16_t ids[100];
+    char file[sizeof header + sizeof ids];
+    if (!mkdtemp(directory) || chdir(directory))
+        return 1;
+    for (int i = 0; i < 100; i++)
+        ids[i] = (uint16_t)(i + 100);
+    memcpy(file, header, sizeof header);
+    memcpy(file + sizeof header, ids, sizeof ids);
+    put("t.bin", file, sizeof file);
+    put_text("a.txt", "abcdefghij");
+    put_text("b.txt", "ABCDEFGHIJ");
+    make_words();
+    return zr_tokenizer_create(ZR_TOKENIZER_BYTES, NULL, 0, "bytes", &bytes, NULL) != ZERO_OK || zr_chat_load(NULL, "chatml", &chat, NULL) != ZERO_OK;
+}
+
+static int clean(void **state)
+{
+    zr_tokenizer_destroy(bytes);
+    zr_tokenizer_destroy(words);
+    zr_chat_free(&chat);
+    return chdir("/") || zr_directory_remove(directory, NULL) != ZERO_OK;
+}
+
+typedef struct opened {
+    zr_corpus *corpus;
+    zr_dataset train, held;
+} opened;
+
+static zero_status open_as(opened *o, const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq, bool hold, zero_error *error, const char *first, const char *second)
+{
+    const char *arguments[] = {first, second};
+    const zr_corpus_options options = {.arguments = arguments, .count = second ? 2 : 1, .chat = &chat};
+    const zr_reading reading = {.tokenizer = tokenizer, .vocabulary = vocabulary, .seq = seq};
+    *o = (opened){0};
+    ZERO_TRY(zr_corpus_open(&options, &o->corpus, error));
+    return zr_corpus_read(o->corpus, &reading, &o->train, hold ? &o->held : NULL, error);
+}
+
+static void close_opened(opened *o)
+{
+    zr_dataset_free(&o->train);
+    zr_dataset_free(&o->held);
+    zr_corpus_close(o->corpus);
+}
+
+static opened open_well(const zr_tokenizer *tokenizer, int64_t seq, bool hold, const char *first, const char *second)
+{
+    opened o;
+    zero_error error = {0};
+    if (open_as(&o, tokenizer, 256, seq, hold, &error, first, second) != ZERO_OK)
+        fail_msg("%s", error.message);
+    return o;
+}
+
+// The stream as characters: the end token as |, masked ones in [].
+static const char *spelled(const zr_dataset *dataset, int stream)
+{
+    static char text[4096];
+    int32_t ids[1024];
+    int64_t count = dataset->streams[stream].count;
+    size_t at = 0;
+    zr_stream_read(&dataset->streams[stream], 0, count, ids);
+    for (int64_t i = 0; i < count; i++) {
+        int32_t id = ids[i] < 0 ? ~ids[i] : ids[i];
+        const char c = id == 0 ? '|' : id == 1 ? ' ' : (char)id;
+        at += (size_t)snprintf(text + at, sizeof text - at, ids[i] < 0 ? "[%c]" : "%c", c);
+    }
+    return text;
+}
+
+static void test_text_is_one_stream(void **state)
+{
+    opened o = open_well(bytes, 4, false, "a.txt", "b.txt"), held = open_well(bytes, 1, true, "a.txt", "b.txt"), short_ = open_well(bytes, 4, true, "a.txt", "b.txt");
+    assert_string_equal(spelled(&o.train, 0), "abcdefghijABCDEFGHIJ");
+    assert_int_equal(o.train.stream_count, 1);
+    assert_int_equal(o.train.count, 20);
+    assert_string_equal(spelled(&held.train, 0), "abcdefghijABCDEFGH");
+    assert_string_equal(spelled(&held.held, 0), "IJ");
+    assert_string_equal(spelled(&short_.train, 0), "abcdefghijABCDEFGHIJ"); // a tenth is no window of 5
+    assert_int_equal(short_.held.count, 0);
+    assert_int_equal(zr_corpus_bytes(o.corpus), 20);
+    close_opened(&o);
+    close_opened(&held);
+    close_opened(&short_);
+}
+
+static void test_the_end_token_separates_files(void **state)
+{
+    opened o = open_well(words, 2, true, "?.txt", "a.txt");
+    assert_string_equal(spelled(&o.train, 0), "abcdefghij|ABCDEFGHIJ|abcdefg");
+    assert_string_equal(spelled(&o.held, 0), "hij|");
+    close_opened(&o);
+    put_text("e.txt", "<|endoftext|>");
+    o = open_well(words, 2, false, "e.txt", NULL); // in a text file it is text
+    assert_string_equal(spelled(&o.train, 0), "<|endoftext|>|");
+    close_opened(&o);
+}
+
+static void test_characters_cut_by_files(void **state)
+{
+    put("half1.txt", "x\xe2\x82", 3);
+    put("half2.txt", "\xacy", 2);
+    const char *const arguments[] = {"half1.txt", "half2.txt"};
+    const zr_corpus_options options = {.arguments = arguments, .count = 2};
+    zr_corpus *corpus;
+    zr_tokenizer *chars;
+    assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
+    assert_int_equal(zr_corpus_characters(corpus, &chars, NULL), ZERO_OK);
+    assert_int_equal(zr_tokenizer_vocabulary(chars), 3);
+    zr_dataset train;
+    assert_int_equal(zr_corpus_read(corpus, &(zr_reading){.tokenizer = chars, .vocabulary = 3, .seq = 2}, &train, NULL, NULL), ZERO_OK);
+    assert_int_equal(train.count, 3);
+    zr_dataset_free(&train);
+    zr_corpus_close(corpus);
+    zr_tokenizer_destroy(chars);
+}
+
+static void test_records(void **state)
+{
+    put_text("r.jsonl", "{\"text\": \"one\"}\n{\"prompt\": \"2=\", \"completion\": \"two\"}\n\n{\"messages\": [{\"role\": \"assistant\", \"content\": \"hi\"}]}\n");
+    opened o = open_well(words, 2, true, "r.jsonl", NULL);
+    assert_string_equal(spelled(&o.train, 0), "one|[2][=]two|[<][|][i][m][_][s][t][a][r][t][|][>][a][s][s][i][s][t][a][n][t][\2]hi<|im_end|>[\2]");
+    assert_int_equal(o.train.masked, 2 + 12 + 10 + 1);
+    assert_int_equal(o.held.count, 0); // no tenth of three
+    close_opened(&o);
+    o = open_well(bytes, 2, false, "r.jsonl", NULL); // no end token: a line each
+    assert_memory_equal(spelled(&o.train, 0), "one\n[2][=]two\n[<]", 17);
+    close_opened(&o);
+}
+
+static void test_a_tenth_of_the_records(void **state)
+{
+    char text[2048] = "", expected[256] = "";
+    for (int i = 0; i < 20; i++)
+        sprintf(text + strlen(text), "{\"text\": \"%c%c\"}\n", 'a' + i, 'a' + i);
+    put_text("twenty.jsonl", text);
+    for (int i = 0; i < 18; i++)
+        sprintf(expected + strlen(expected), "%c%c|", 'a' + i, 'a' + i);
+    opened o = open_well(words, 3, true, "twenty.jsonl", NULL);
+    assert_string_equal(spelled(&o.train, 0), expected);
+    assert_string_equal(spelled(&o.held, 0), "ss|tt|");
+    close_opened(&o);
+}
+
+static void test_what_records_may_say(void **state)
+{
+    put_text("special.jsonl", "{\"text\": \"a<|endoftext|>b\"}\n");
+    opened o = open_well(words, 2, false, "special.jsonl", NULL); // in a record it is that token, as in transformers
+    assert_string_equal(spelled(&o.train, 0), "a|b|");
+    close_opened(&o);
+}
+
+static void test_token_files(void **state)
+{
+    opened o = open_well(bytes, 4, true, "t.bin", NULL);
+    int32_t tokens[4], targets[4];
+    assert_int_equal(o.train.count, 90);
+    assert_int_equal(o.held.count, 10);
+    zr_dataset_eval_batch(&o.held, 1, 1, tokens, targets);
+    assert_int_equal(tokens[0], 194);
+    assert_int_equal(targets[3], 198);
+    close_opened(&o);
+    zero_error error = {0};
+    assert_int_equal(open_as(&o, bytes, 150, 4, false, &error, "t.bin", NULL), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "t.bin"));
+    assert_non_null(strstr(error.message, "150")); // the id, which stands at 50
+    assert_non_null(strstr(error.message, "50"));
+    close_opened(&o);
+}
+
+// Each rank checks its part, all of them the whole.
+static void test_ranks_share_the_check(void **state)
+{
+    int refused = 0;
+    for (int rank = 0; rank < 7; rank++) {
+        const char *const argument = "t.bin";
+        const zr_corpus_options options = {.arguments = &argument, .count = 1};
+        zr_corpus *corpus;
+        zr_dataset train;
+        assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
+        refused += zr_corpus_read(corpus, &(zr_reading){.tokenizer = bytes, .vocabulary = 199, .seq = 4, .share = rank, .shares = 7}, &train, NULL, NULL) == ZERO_ERR_DATA;
+        zr_dataset_free(&train);
+        zr_corpus_close(corpus);
+    }
+    assert_int_equal(refused, 1); // id 199 stands at the end, in the last one's
+}
+
+static void test_weights_make_streams(void **state)
+{
+    opened o = open_well(bytes, 3, true, "a.txt:3", "t.bin:1");
+    int from_text = 0;
+    assert_int_equal(o.train.stream_count, 2);
+    assert_string_equal(spelled(&o.train, 0), "abcdefghij"); // too short to hold anything out
+    assert_int_equal(o.train.streams[1].count, 90);
+    assert_int_equal(zr_dataset_eval_windows(&o.held), 3);
+    assert_int_equal(zr_dataset_eval_window(&o.held, 2).stream, 1);
+    for (int64_t s = 0; s < 4000; s++) {
+        int32_t tokens[3], targets[3];
+        zr_dataset_train_batch(&o.train, s, 1, tokens, targets);
+        from_text += tokens[0] < 'k';
+        assert_int_equal(tokens[0] < 'k' || tokens[0] >= 100, 1);
+        assert_int_equal(targets[2], tokens[2] + 1);
+    }
+    assert_in_range(from_text, 2999, 3001 + 4000 / 10); // ids 100 to 106 of the file are letters too
+    close_opened(&o);
+}
+
+static void refuse(zero_status status, const char *words_, const char *first, const char *second)
+{
+    opened o;
+    zero_error error = {0};
+    zero_status got = open_as(&o, bytes, 256, 4, false, &error, first, second);
+    close_opened(&o);
+    if (got != status || !strstr(error.message, words_))
+        fail_msg("status %d, \"%s\", where %d, \"%s\" is due", got, error.message, status, words_);
+}
+
+static void test_what_is_refused(void **state)
+{
+    put_text("empty", "");
+    put_text("short.txt", "abcd");
+    put_text("bad.jsonl", "{\"text\": \"a\"}\n{\"text\": 1}\n");
+    put_text("blank.jsonl", "\n\n \n");
+    put_text("prompts.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"only questions\"}]}\n");
+    refuse(ZERO_ERR_IO, "missing.txt", "missing.txt", NULL);
+    refuse(ZERO_ERR_IO, "missing.jsonl", "a.txt", "missing.jsonl");
+    refuse(ZERO_ERR_DATA, "\"empty\" is empty", "empty", NULL);
+    refuse(ZERO_ERR_DATA, "is empty, where JSONL is needed", "jsonl:empty", NULL);
+    refuse(ZERO_ERR_DATA, "is a directory", ".", NULL);
+    refuse(ZERO_ERR_DATA, "short.txt: 4 tokens, fewer than the 5 of one window", "short.txt", NULL);
+    refuse(ZERO_ERR_DATA, "short.txt: 4 tokens", "a.txt:1", "short.txt:1");
+    refuse(ZERO_ERR_DATA, "bad.jsonl:2: the field \"text\" is a number", "bad.jsonl", NULL);
+    refuse(ZERO_ERR_DATA, "anything to train on", "blank.jsonl", NULL);
+    refuse(ZERO_ERR_DATA, "anything to train on", "prompts.jsonl", NULL);
+    refuse(ZERO_ERR_USAGE, "\"b.txt\" has none", "a.txt:1", "b.txt");
+}
+
+static void test_the_hash_covers_everything(void **state)
+{
+    static const char *const arguments[][2] = {{"a.txt", "b.txt"}, {"b.txt", "a.txt"}, {"a.txt", NULL}, {"a.txt:1", "b.txt:1"}, {"a.txt:1", "b.txt:2"}, {"t.bin", NULL}, {"text:t.bin", NULL}};
+    uint64_t hashes[7];
+    for (int i = 0; i < 7; i++) {
+        const zr_corpus_options options = {.arguments = arguments[i], .count = arguments[i][1] ? 2 : 1};
+        zr_corpus *corpus;
+        assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
+        hashes[i] = zr_corpus_hash(corpus);
+        assert_true(hashes[i] == zr_corpus_hash(corpus));
+        zr_corpus_close(corpus);
+        for (int j = 0; j < i; j++)
+            assert_true(hashes[i] != hashes[j]);
+    }
+}
+
+static void test_characters_of_all(void **state)
+{
+    const char *const arguments[] = {"a.txt", "twenty.jsonl"}, *const tokens[] = {"t.bin"};
+    const zr_corpus_options options = {.arguments = arguments, .count = 2}, none = {.arguments = tokens, .count = 1};
+    zr_corpus *corpus;
+    zr_tokenizer *chars;
+    zero_error error;
+    assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
+    assert_int_equal(zr_corpus_characters(corpus, &chars, NULL), ZERO_OK);
+    assert_int_equal(zr_tokenizer_vocabulary(chars), 21); // a to t, and the new line that ends records
+    zr_tokenizer_destroy(chars);
+    zr_corpus_close(corpus);
+    assert_int_equal(zr_corpus_open(&none, &corpus, NULL), ZERO_OK);
+    assert_int_equal(zr_corpus_characters(corpus, &chars, &error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "t.bin"));
+    zr_corpus_close(corpus);
+}
+
+static int beats;
+
+static void count_beat(void *user, const char *name, size_t done, size_t total)
+{
+    assert_true(done <= total);
+    beats++;
+}
+
+// Text in pieces, whose borders do not show: characters of 3 bytes, no multiple of a piece's end.
+static void test_pieces_do_not_show(void **state)
+{
+    const size_t characters = 3 << 20;
+    char *text = zr_alloc(3 * characters, NULL);
+    const char *const argument = "euro.txt";
+    const zr_corpus_options options = {.arguments = &argument, .count = 1, .watch = {.beat = count_beat}};
+    zr_corpus *corpus;
+    zr_tokenizer *chars;
+    zr_dataset train;
+    for (size_t i = 0; i < characters; i++)
+        memcpy(text + 3 * i, i % 7 ? "\xe2\x82\xac" : "\xe2\x82\xad", 3);
+    put("euro.txt", text, 3 * characters);
+    assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
+    assert_int_equal(zr_corpus_characters(corpus, &chars, NULL), ZERO_OK);
+    assert_int_equal(zr_corpus_read(corpus, &(zr_reading){.tokenizer = chars, .vocabulary = 2, .seq = 16}, &train, NULL, NULL), ZERO_OK);
+    assert_int_equal(train.count, characters);
+    for (size_t i = 0; i < characters; i++)
+        assert_true(train.streams[0].spans[0].tokens[i] == (i % 7 == 0));
+    assert_true(beats >= 2);
+    zr_dataset_free(&train);
+    zr_corpus_close(corpus);
+    text[8000000] = (char)0xff; // in the second piece
+    put("euro.txt", text, 3 * characters);
+    zero_error error;
+    assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
+    assert_int_equal(zr_corpus_read(corpus, &(zr_reading){.tokenizer = chars, .vocabulary = 2, .seq = 16}, &train, NULL, &error), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "euro.txt: byte 7999998 "));
+    zr_corpus_close(corpus);
+    zr_tokenizer_destroy(chars);
+    zr_free(text);
+}
+
+static void test_no_memory(void **state)
+{
+    opened o;
+    int64_t before = zr_alloc_count();
+    assert_int_equal(open_as(&o, bytes, 256, 4, true, NULL, "twenty.jsonl", "?.txt"), ZERO_OK);
+    close_opened(&o);
+    for (int64_t nth = 1, all = zr_alloc_count() - before; nth <= all; nth++) {
+        zr_alloc_fail_at(nth);
+        zero_status status = open_as(&o, bytes, 256, 4, true, NULL, "twenty.jsonl", "?.txt");
+        zr_alloc_fail_at(0);
+        close_opened(&o);
+        assert_int_equal(status, ZERO_ERR_MEMORY);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_is_one_stream),   cmocka_unit_test(test_the_end_token_separates_files), cmocka_unit_test(test_characters_cut_by_files),
+        cmocka_unit_test(test_records),              cmocka_unit_test(test_a_tenth_of_the_records),        cmocka_unit_test(test_what_records_may_say),
+        cmocka_unit_test(test_token_files),          cmocka_unit_test(test_ranks_share_the_check),         cmocka_unit_test(test_weights_make_streams),
+        cmocka_unit_test(test_what_is_refused),      cmocka_unit_test(test_the_hash_covers_everything),    cmocka_unit_test(test_characters_of_all),
+        cmocka_unit_test(test_pieces_do_not_show),   cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, make, clean);
+}
