@@ -194,7 +194,7 @@ static void describe_run(const zr_train *train, zr_buffer *out)
     const zero_train_options *options = train->options;
     zr_buffer_printf(out, "{");
     append_text(out, options->new_spec ? "new" : "model", options->new_spec ? options->new_spec : options->model_dir);
-    append_text(out, "tokenizer", zr_tokenizer_name(train->tokenizer));
+    append_text(out, "tokenizer", options->tokenizer ? options->tokenizer : zr_tokenizer_name(train->tokenizer)); // as zero verify gives it again
     zr_buffer_printf(out, "\"data\": [");
     for (int i = 0; i < options->data_count; i++) {
         zr_buffer_printf(out, i ? ", " : "");

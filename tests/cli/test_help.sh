@@ -2,7 +2,7 @@
 # Help, version and man page come from the one table of options; what no row allows is refused with the nearest name.
 . "$(dirname "$0")/lib.sh"
 
-for command in train run eval generate inspect convert diff verify tokenize tokenizer plan bench doctor; do
+for command in train run eval generate inspect convert diff verify tokenize tokenizer data plan bench doctor; do
     expect 0 "$ZERO" $command --help
     grep -q "^usage: zero $command" out.txt || fail "no usage of $command"
     [ ! -s err.txt ] || fail "help of $command on stderr"

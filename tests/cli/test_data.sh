@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Data of every kind on the command line: shown, trained on, resumed, evaluated; what is wrong with it, by file and line.
+. "$(dirname "$0")/lib.sh"
+unset NO_COLOR
+learn() { expect 0 "$ZERO" train --new $TINY --threads 1 --quiet "$@"; }
+cat >chat.jsonl <<'END'
+{"messages": [{"role": "user", "content": "Two and two?"}, {"role": "assistant", "content": "Four."}]}
+{"prompt": "The owl is", "completion": " wise."}
+
+{"text": "A record of plain text that counts as a whole, because nothing in it is a prompt."}
+END
+python3 - <<'PY'
+import struct, json, random
+random.seed(1)
+ids = [random.randrange(60) for _ in range(3000)]
+open("tokens.bin", "wb").write(struct.pack("<256i", 20240520, 1, len(ids), *[0] * 253) + struct.pack("<%dH" % len(ids), *ids))
+open("nano.bin", "wb").write(struct.pack("<%dH" % len(ids), *ids))
+open("high.bin", "wb").write(struct.pack("<%dH" % len(ids), *(ids[:1234] + [777] + ids[1235:])))
+with open("many.jsonl", "w") as f:
+    for i in range(300):
+        f.write(json.dumps({"messages": [{"role": "user", "content": "%d plus %d?" % (i % 9, i % 7)}, {"role": "assistant", "content": "It is %d." % (i % 9 + i % 7)}]}) + "\n")
+PY
+
+# The first batch as text: prompts in brackets, dim on a terminal.
+expect 0 "$ZERO" data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1
+grep -qF 'Four.<|im_end|>[' out.txt || fail "what the assistant says: $(cat out.txt)"
+grep -qF 'The owl is] wise.' out.txt || fail "the completion: $(cat out.txt)"
+grep -qE '^--- sample 0: chat.jsonl, tokens [0-9]+ to [0-9]+ of [0-9]+; [0-9]+ of 170 targets count ---$' out.txt || fail "the sample's line: $(cat out.txt)"
+expect 0 "$ZERO" data show --data "$TEXT:0.5" many.jsonl:0.5 --chat chatml --seq 30 --micro-batch 8
+[ "$(grep -c '^--- sample .*many.jsonl' out.txt)" -eq 4 ] || fail "half of the samples: $(grep sample out.txt)"
+if command -v script >/dev/null; then
+    script -qc "'$ZERO' data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1" /dev/null </dev/null >tty.txt
+    grep -qF "$(printf '\033[2m')" tty.txt || fail "a terminal, but nothing is dim: $(cat -v tty.txt)"
+    NO_COLOR=1 script -qc "'$ZERO' data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1" /dev/null </dev/null >tty.txt
+    ! grep -qF "$(printf '\033')" tty.txt || fail "NO_COLOR is not kept"
+fi
+
+# A mixture of all kinds: the same bits on one rank and two, and after a kill in between.
+MIX=("$TEXT:2" many.jsonl:1.5 tokens.bin:1)
+learn --data "${MIX[@]}" --chat chatml --steps 30 --micro-batch 2 --accumulation 2 --eval-every 10 --out one
+learn --data "${MIX[@]}" --chat chatml --steps 30 --micro-batch 2 --ranks 2 --stage 3 --eval-every 10 --out two
+[ "$(fingerprint one)" = "$(fingerprint two)" ] || fail "two ranks read something else than one"
+learn --data "${MIX[@]}" --chat chatml --steps 30 --micro-batch 2 --accumulation 2 --eval-every 10 --save-every 7 --keep 0 --out cut
+rm -rf cut/model cut/best cut/checkpoints/step-0000002* cut/checkpoints/latest
+learn --data "${MIX[@]}" --chat chatml --steps 30 --micro-batch 2 --accumulation 2 --eval-every 10 --save-every 7 --keep 0 --resume --out cut
+[ "$(fingerprint one)" = "$(fingerprint cut)" ] || fail "a run that was resumed read something else"
+hash_of() { grep -o '"data_hash": "[^"]*"' "$1/config.json"; }
+[ "$(hash_of one)" = "$(hash_of two)" ] || fail "the data's hash"
+learn --data "$TEXT:2" many.jsonl:1.25 tokens.bin:1 --chat chatml --steps 2 --out other
+[ "$(hash_of one)" != "$(hash_of other)" ] || fail "the hash does not cover the weights"
+grep -q '"chat": "chatml"' one/config.json || fail "the format of messages is not recorded"
+
+# Learns the answers, not the questions.
+expect 0 "$ZERO" train --new $TINY --data many.jsonl --chat chatml --threads 1 --steps 5 --out said
+grep -q 'of the tokens are prompt, which the loss does not count; messages as chatml' out.txt || fail "what is masked is not said: $(head -5 out.txt)"
+learn --data many.jsonl --chat chatml --steps 150 --lr 5e-3 --out answers
+expect 0 "$ZERO" eval --model answers/model --data many.jsonl --chat chatml --threads 1
+python3 - <<'PY' || fail "measures of the answers: $(cat out.txt)"
+m = dict((k, float(v)) for k, v in (line.split() for line in open("out.txt")))
+assert list(m) == ["loss", "perplexity", "bits_per_byte"] and m["loss"] < 1.5 # questions are not to be guessed so well
+PY
+# Each window's targets count once each, in whatever batches: the mean over tokens, not over windows.
+cp out.txt batch.txt
+expect 0 "$ZERO" run --ranks 2 "$ZERO" eval --model answers/model --data many.jsonl --chat chatml --threads 1
+cmp out.txt batch.txt || fail "two ranks measure something else than one"
+
+# Patterns, kinds, token files; files whose names look like arguments.
+mkdir parts && split -b 9000 "$TEXT" parts/x-
+expect 0 "$ZERO" train --new $TINY --data 'parts/x-*' --tokenizer chars --threads 1 --steps 5 --quiet --out pattern
+learn --data "$TEXT" --tokenizer chars --steps 5 --out joined
+[ "$(fingerprint pattern)" = "$(fingerprint joined)" ] || fail "parts of a text are another text"
+cp "$TEXT" a.txt:0.5
+learn --data a.txt:0.5 --tokenizer chars --steps 5 --out colon
+[ "$(fingerprint colon)" = "$(fingerprint joined)" ] || fail "a file with a colon in its name"
+learn --data tokens.bin --steps 5 --out llmc
+learn --data nano.bin --steps 5 --out nano
+learn --data nanogpt:nano.bin --steps 5 --out nano2
+[ "$(fingerprint llmc)" = "$(fingerprint nano)" ] && [ "$(fingerprint nano2)" = "$(fingerprint nano)" ] || fail "the same tokens in two formats"
+cp "$TEXT" text.bin
+learn --data text:text.bin --tokenizer chars --steps 5 --out text
+[ "$(fingerprint text)" = "$(fingerprint joined)" ] || fail "text: before a name"
+
+zt() { local code=$1 words=$2; shift 2; refused "$code" "$words" "$ZERO" train --new $TINY --steps 2 --threads 1 --quiet --out out "$@"; }
+bad() { printf '{"text": "fine"}\n%s\n' "$1" >bad.jsonl; zt 65 "$2" --data bad.jsonl; }
+bad '{"text": }' 'bad.jsonl:2:'
+bad '{"text": 7}' 'bad.jsonl:2: the field "text" is a number'
+bad '{"body": "x"}' 'it has "body"'
+bad $'{"text": "\xff"}' 'bad.jsonl:2:'
+bad '' 'bad.jsonl: 5 tokens, fewer than the 33'
+zt 65 'bad.jsonl:1: the record has no field "body" (--field)' --data bad.jsonl --field body
+zt 78 'chat.jsonl:1: messages need a chat template' --data chat.jsonl
+zt 65 '"high.bin": token 1234 has the id 777' --data high.bin
+zt 64 'either all data have one or none has' --data "$TEXT:1" chat.jsonl
+zt 64 'must be a number above 0' --data "$TEXT:0"
+zt 64 'matches no file' --data 'nothing-*.txt'
+zt 64 'it must be one of' --data chat.jsonl --chat alpaca
+zt 65 '"tokens.bin"' --data jsonl:tokens.bin
+refused 64 'what to do with them?' "$ZERO" data --data chat.jsonl
+refused 64 'no data' "$ZERO" data show
+
+# A model's own chat template, and one that is not known.
+learn --data "$TEXT" --steps 2 --val none --out base
+python3 - <<'PY'
+import json
+config = json.load(open("base/model/tokenizer_config.json"))
+plain = "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
+json.dump(dict(config, chat_template=plain), open("base/model/tokenizer_config.json", "w"))
+PY
+expect 0 "$ZERO" data show --model base/model --data many.jsonl --seq 32 --micro-batch 1
+python3 - <<'PY'
+import json
+config = json.load(open("base/model/tokenizer_config.json"))
+json.dump(dict(config, chat_template="{{ 'something of its own' }}\n{{ messages }}"), open("base/model/tokenizer_config.json", "w"))
+PY
+refused 78 "{{ 'something of its own' }}" "$ZERO" train --model base/model --data many.jsonl --threads 1 --quiet --steps 1 --out out
+echo "data of every kind"
