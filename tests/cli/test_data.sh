@@ -94,7 +94,7 @@ zt 64 'either all data have one or none has' --data "$TEXT:1" chat.jsonl
 zt 64 'must be a number above 0' --data "$TEXT:0"
 zt 64 'matches no file' --data 'nothing-*.txt'
 zt 64 'it must be one of' --data chat.jsonl --chat alpaca
-zt 65 '"tokens.bin"' --data jsonl:tokens.bin
+zt 65 'tokens.bin:1:1: ' --data jsonl:tokens.bin
 refused 64 'what to do with them?' "$ZERO" data --data chat.jsonl
 refused 64 'no data' "$ZERO" data show
 
