@@ -67,7 +67,8 @@ static char *path_of(const char *name)
 static int measure(const char *model_path, double *loss)
 {
     zero_comm *comm;
-    zero_eval_options options = {.struct_size = sizeof options, .model_dir = model_path, .data = &text, .data_count = 1, .threads = 1};
+    const char *const data[] = {text};
+    zero_eval_options options = {.struct_size = sizeof options, .model_dir = model_path, .data = data, .data_count = 1, .threads = 1};
     zero_eval_result result = {0};
     assert_int_equal(zero_comm_self(&comm, NULL), ZERO_OK);
     zero_status status = zero_eval(comm, &options, &result, NULL);
