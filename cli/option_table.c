@@ -159,9 +159,9 @@ const cli_command cli_commands[CLI_COMMANDS] = {
         .purpose = "start a program of your own on N ranks of this machine",
         .detail = "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its environment; zero_comm_open reads them. "
                   "If one rank fails, the others are ended. SIGTERM, Ctrl-C (as SIGTERM) and SIGUSR1 are passed on."},
-    [CLI_EVAL] = {.name = "eval", .usage = "--model DIR --data FILE [OPTION...]", .run = cli_eval,
+    [CLI_EVAL] = {.name = "eval", .usage = "--model DIR --data FILE... [OPTION...]", .run = cli_eval,
         .purpose = "mean cross-entropy of a text",
-        .detail = "Windows start at i*T, i < floor((n-1)/T); targets are shifted by one, the tail is dropped. Standard output: a line "
+        .detail = "Windows start at i*T, i < floor((n-1)/T); targets are shifted by one, the tail is dropped; each target that counts (prompts do not) counts once. Standard output: a line "
                   "`loss X` (nats), then perplexity and bits_per_byte. Of --config precision, offload_param and budgets are read, as by "
                   "generate: parameters on the host or on NVMe give the same bits."},
     [CLI_GENERATE] = {.name = "generate", .usage = "--model DIR [--prompt TEXT] [OPTION...]", .run = cli_generate,

@@ -75,9 +75,33 @@ static void test_ids_and_masks(void **state)
     json_decref(rows);
 }
 
+// "he" as one token, of which a part is trained: then it is.
+static void test_tokens_across_a_border(void **state)
+{
+    zr_tokenizer *tokenizer = load("qwen2");
+    int32_t he, x;
+    assert_true(zr_tokenizer_find(tokenizer, "he", &he));
+    assert_true(zr_tokenizer_find(tokenizer, "x", &x));
+    for (int trained_first = 0; trained_first < 2; trained_first++) {
+        zr_document document = {0};
+        zr_encoding encoding;
+        zr_document_add(&document, "xh", 2, trained_first);
+        zr_document_add(&document, "ex", 2, !trained_first);
+        assert_int_equal(zr_encoding_begin(tokenizer, &encoding, NULL), ZERO_OK);
+        assert_int_equal(zr_encoding_add(&encoding, &document, "he", NULL), ZERO_OK);
+        assert_int_equal(encoding.ids.count, 3);
+        assert_int_equal(encoding.ids.at[0], trained_first ? x : ~x);
+        assert_int_equal(encoding.ids.at[1], he);
+        assert_int_equal(encoding.ids.at[2], trained_first ? ~x : x);
+        zr_encoding_free(&encoding);
+        zr_document_free(&document);
+    }
+    zr_tokenizer_destroy(tokenizer);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ids_and_masks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ids_and_masks), cmocka_unit_test(test_tokens_across_a_border)};
     path = argc > 1 ? argv[1] : path;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -253,6 +253,20 @@ static void test_weights_make_streams(void **state)
     close_opened(&o);
 }
 
+// The same file twice: two streams, each in an order of its own.
+static void test_streams_have_orders_of_their_own(void **state)
+{
+    opened o = open_well(bytes, 3, false, "t.bin:1", "t.bin:1.0");
+    int differ = 0;
+    for (int64_t s = 0; s < 40; s += 2) {
+        zr_token_window a = zr_dataset_train_window(&o.train, s), b = zr_dataset_train_window(&o.train, s + 1);
+        assert_int_equal(a.stream + b.stream, 1);
+        differ += a.first != b.first;
+    }
+    assert_true(differ > 10);
+    close_opened(&o);
+}
+
 static void refuse(zero_status status, const char *words_, const char *first, const char *second)
 {
     opened o;
@@ -378,7 +392,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_is_one_stream),   cmocka_unit_test(test_the_end_token_separates_files), cmocka_unit_test(test_characters_cut_by_files),
         cmocka_unit_test(test_records),              cmocka_unit_test(test_a_tenth_of_the_records),        cmocka_unit_test(test_what_records_may_say),
-        cmocka_unit_test(test_token_files),          cmocka_unit_test(test_ranks_share_the_check),         cmocka_unit_test(test_weights_make_streams),
+        cmocka_unit_test(test_token_files),          cmocka_unit_test(test_ranks_share_the_check),         cmocka_unit_test(test_weights_make_streams), cmocka_unit_test(test_streams_have_orders_of_their_own),
         cmocka_unit_test(test_what_is_refused),      cmocka_unit_test(test_the_hash_covers_everything),    cmocka_unit_test(test_characters_of_all),
         cmocka_unit_test(test_pieces_do_not_show),   cmocka_unit_test(test_no_memory),
     };
