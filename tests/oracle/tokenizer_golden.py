@@ -1,9 +1,12 @@
 """Writes tests/data/tokenizers/: small tokenizers of each family, and for strings of every awkward kind what Hugging Face's `tokenizers`
-makes of them: a list of [text, ids of ordinary text, ids with special tokens, their text, that without special tokens].
+makes of them: a list of [text, ids of ordinary text, ids with special tokens, their text, that without special tokens]. And a text
+with runs that overlap themselves, learnt.txt, with the merges that the library learns from it.
 
 Usage: tokenizer_golden.py DIR
 """
 import json, random, sys
+
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import tokenizer_compare as compare
 
@@ -17,3 +20,12 @@ for name, tokenizer in compare.families(CORPUS, 340, None):
     rows = [[s] + w for s, w in zip(strings, compare.expected(tokenizer, strings)) if "\0" not in s]
     with open(f"{sys.argv[1]}/{name}.cases", "w", encoding="utf-8") as f:
         f.write("[\n" + ",\n".join(json.dumps(r, ensure_ascii=False, separators=(",", ":")) for r in rows) + "\n]\n")
+
+corpus = "".join(rng.choice(["a", "ab", "aab", "ba", " the", " he", "é", "=", "\n", "12"]) * rng.randint(1, 9) + rng.choice(["", " ", "\n"]) for _ in range(400))
+tokenizer = Tokenizer(models.BPE())
+tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+tokenizer.train_from_iterator([corpus], trainers.BpeTrainer(vocab_size=380, min_frequency=2, special_tokens=["<|endoftext|>"],
+                                                            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+open(f"{sys.argv[1]}/learnt.txt", "w", encoding="utf-8", newline="").write(corpus)
+merges = json.loads(tokenizer.to_str())["model"]["merges"]
+open(f"{sys.argv[1]}/learnt.merges", "w", encoding="utf-8").write("".join((" ".join(m) if isinstance(m, list) else m) + "\n" for m in merges))
