@@ -1,5 +1,4 @@
 // Ids to text. What a decoder does to each token alone was done when the tokenizer was loaded; what remains here depends on neighbours.
-#define _GNU_SOURCE
 #include "data/bpe.h"
 #include "base/file.h"
 
@@ -70,7 +69,7 @@ static void emit_without_spaces(zr_decoder *decoder, zr_span spelled, zr_buffer 
     const zr_bpe *bpe = decoder->tokenizer->bpe;
     const char *at = bpe->text + spelled.at, *end = at + spelled.length, *found;
     size_t width = strlen(bpe->decoder.space);
-    for (; (found = memmem(at, (size_t)(end - at), bpe->decoder.space, width)); at = found + width)
+    for (; (found = zr_find(at, (size_t)(end - at), bpe->decoder.space, width)); at = found + width)
         emit(decoder, at, (size_t)(found - at), out);
     emit(decoder, at, (size_t)(end - at), out);
 }

@@ -1,5 +1,4 @@
 // Segments to pieces to ids, and the places at which a text may be cut without a trace.
-#define _GNU_SOURCE
 #include "data/bpe.h"
 
 #include <string.h>
@@ -50,10 +49,10 @@ static zero_status split_at_spaces(zr_encoder *encoder, int step, const char *sp
     for (size_t at = 0, end; at < length; at = end) {
         const char *found = text + at;
         if (each)
-            found = length - at > width ? memmem(text + at + 1, length - at - 1, space, width) : NULL;
+            found = length - at > width ? zr_find(text + at + 1, length - at - 1, space, width) : NULL;
         else // only where something else stands before it
             do
-                found = length - (size_t)(found - text) > width ? memmem(found + 1, length - (size_t)(found - text) - 1, space, width) : NULL;
+                found = length - (size_t)(found - text) > width ? zr_find(found + 1, length - (size_t)(found - text) - 1, space, width) : NULL;
             while (found && (size_t)(found - text) >= at + width && memcmp(found - width, space, width) == 0);
         end = found ? (size_t)(found - text) : length;
         ZERO_TRY(step < 0 ? zr_bpe_piece(encoder, text + at, end - at) : next_step(encoder, step + 1, false, text + at, end - at));

@@ -1,6 +1,5 @@
 // The model of a BPE: tokens, merges, settings. Everything that a file says is checked here: ids once each and not beyond all
 // proportion, merges of tokens that there are, into tokens that there are. Since a merge makes a longer token, none can go in a circle.
-#define _GNU_SOURCE
 #include "data/bpe_load.h"
 #include "base/random.h"
 
@@ -282,7 +281,7 @@ static void replace_all(const char *text, size_t length, const char *from, const
 {
     out->length = 0;
     const char *end = text + length, *found;
-    for (size_t width = strlen(from); (found = memmem(text, (size_t)(end - text), from, width)); text = found + width) {
+    for (size_t width = strlen(from); (found = zr_find(text, (size_t)(end - text), from, width)); text = found + width) {
         zr_buffer_append(out, text, (size_t)(found - text));
         zr_buffer_append(out, to, strlen(to));
     }
@@ -370,7 +369,7 @@ static bool find_words_apart(const zr_tokenizer *tokenizer)
         return false;
     for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
         const char *text = bpe->text + bpe->spelled[id].at, *end = text + bpe->spelled[id].length;
-        for (const char *at = text; (at = memmem(at, (size_t)(end - at), ZR_METASPACE, width)); at += width)
+        for (const char *at = text; (at = zr_find(at, (size_t)(end - at), ZR_METASPACE, width)); at += width)
             if (at != text && ((size_t)(at - text) < width || memcmp(at - width, ZR_METASPACE, width) != 0))
                 return false;
     }

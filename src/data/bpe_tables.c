@@ -117,6 +117,15 @@ int zr_symbol_byte(int32_t code_point)
     return code_point >= 256 && other < 256 ? other : -1;
 }
 
+const char *zr_find(const char *text, size_t length, const char *what, size_t width)
+{
+    const char *end = text + length;
+    for (const char *at = text; (size_t)(end - at) >= width && (at = memchr(at, *what, (size_t)(end - at) - width + 1)); at++)
+        if (memcmp(at, what, width) == 0)
+            return at;
+    return NULL;
+}
+
 void *zr_scratch_get(zr_scratch *scratch, size_t bytes, zero_error *error)
 {
     if (bytes <= scratch->bytes)

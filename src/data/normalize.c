@@ -1,7 +1,6 @@
 // Normalizers: steps over a text, each from one room into the other.
 //
 // Invalid UTF-8 goes through unchanged: NFC works on the valid stretches between, so that byte-level tokens can still spell it.
-#define _GNU_SOURCE
 #include "data/bpe.h"
 
 #include <string.h>
@@ -34,7 +33,7 @@ static zero_status prepend(zr_encoder *encoder, const char *what, normal_text *n
 static size_t count_of(const char *text, size_t length, const char *what, size_t width)
 {
     size_t count = 0;
-    for (const char *at = text; (at = memmem(at, length - (size_t)(at - text), what, width)); at += width)
+    for (const char *at = text; (at = zr_find(at, length - (size_t)(at - text), what, width)); at += width)
         count++;
     return count;
 }
@@ -50,7 +49,7 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
         return ZERO_ERR_MEMORY;
     const char *at = now->text, *end = now->text + now->length;
     size_t length = 0;
-    for (const char *found; (found = memmem(at, (size_t)(end - at), step->from, from)); at = found + from) {
+    for (const char *found; (found = zr_find(at, (size_t)(end - at), step->from, from)); at = found + from) {
         memcpy(out + length, at, (size_t)(found - at));
         length += (size_t)(found - at);
         memcpy(out + length, step->to, to);

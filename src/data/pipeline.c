@@ -143,6 +143,8 @@ static zero_status load_decoder(zr_bpe_loader *loader, const json_t *part, bool 
         return ZERO_OK;
     }
     if (alone && strcmp(type, "Metaspace") == 0) {
+        if (!*text_of(part, "replacement"))
+            return fail_part(loader, "decoder", part, error);
         bpe->decoder.metaspace = true;
         bpe->decoder.keeps_first = prefix_of(part) == ZR_PREFIX_NEVER;
         return copy(text_of(part, "replacement"), &bpe->decoder.space, error);

@@ -43,6 +43,7 @@ static const struct {
     {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\d+|x\"},\"behavior\":\"Isolated\",\"invert\":false},"), ZERO_ERR_UNSUPPORTED, "\\\\d+|x"},
     {WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]},"), ZERO_ERR_UNSUPPORTED, "after ByteLevel, {\"type\":\"Digits\"}"},
     {WITH("\"pre_tokenizer\":{\"type\":\"Whitespace\"},"), ZERO_ERR_UNSUPPORTED, "Whitespace"},
+    {WITH("\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\"},"), ZERO_ERR_UNSUPPORTED, "Metaspace"},
     {WITH("\"decoder\":{\"type\":\"WordPiece\"},"), ZERO_ERR_UNSUPPORTED, "the decoder {\"type\":\"WordPiece\"}"},
     {WITH("\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0},"), ZERO_ERR_UNSUPPORTED, "Strip"},
     {WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteFallback\"}]},"), ZERO_ERR_UNSUPPORTED, "ByteFallback"},
