@@ -1,7 +1,7 @@
 // zero_data_show: the first micro-batch as text, each piece with what the loss makes of it.
 #include "api/reading.h"
 #include "base/alloc.h"
-#include "model/gpt2.h"
+#include "model/architecture.h"
 #include <zero/data.h>
 
 #include <stdio.h>
@@ -28,13 +28,14 @@ static zero_status read_shape(show *s, zero_error *error)
     s->seq = s->options->seq ? s->options->seq : SEQ;
     if (!s->options->model_dir)
         return ZERO_OK;
-    zero_gpt2_config shape;
+    zr_lm_config config;
     char *path = zr_sprintf(error, "%s/config.json", s->options->model_dir);
-    zero_status status = path ? zr_gpt2_config_read(path, &shape, error) : ZERO_ERR_MEMORY;
+    zero_status status = path ? zr_lm_config_read(path, &config, error) : ZERO_ERR_MEMORY;
     zr_free(path);
     ZERO_TRY(status);
-    s->vocabulary = shape.vocab_size;
-    s->seq = s->options->seq ? s->options->seq : shape.n_positions;
+    const zr_lm_shape shape = zr_lm_shape_of(&config);
+    s->vocabulary = shape.vocab;
+    s->seq = s->options->seq ? s->options->seq : shape.positions;
     return ZERO_OK;
 }
 

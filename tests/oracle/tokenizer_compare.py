@@ -10,6 +10,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
@@ -20,6 +21,10 @@ def byte_level(pre, specials, corpus, size, normalizer=None, ignore_merges=False
     t.pre_tokenizer = pre
     t.decoder = decoders.ByteLevel()
     t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=size, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    if ignore_merges:  # a token that no merge makes
+        raw = json.loads(t.to_str())
+        raw["model"]["vocab"]["speaking"] = len(raw["model"]["vocab"])
+        t = Tokenizer.from_str(json.dumps(raw))
     t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in specials])
     if before:
         t.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), processors.TemplateProcessing(
@@ -32,9 +37,9 @@ def split(regex):
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def llama2(corpus, size, metaspace):
+def llama2(corpus, size, metaspace, fallback=True, fuse=True):
     """SentencePiece's BPE: words are learnt apart; afterwards the text is one word, as in the published files."""
-    t = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    t = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=fallback, fuse_unk=fuse))
     t.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always", split=True)
     specials = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
     t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=size, special_tokens=specials, limit_alphabet=80, show_progress=False))
@@ -76,6 +81,8 @@ def families(corpus, size, gpt2):
     yield "llama2", llama2(corpus, size + 120, None)
     yield "llama2-first", llama2(corpus, size + 120, "first")
     yield "llama2-always", llama2(corpus, size + 120, "always")
+    yield "unknown-fused", llama2(corpus, size + 60, None, fallback=False)
+    yield "unknown-apart", llama2(corpus, size + 60, "always", fallback=False, fuse=False)
     yield "odd", odd(corpus, size)
     if gpt2:
         t = Tokenizer(models.BPE.from_file(f"{gpt2}/vocab.json", f"{gpt2}/merges.txt"))
@@ -91,9 +98,12 @@ def adversarial():
              "x\u00a0y\u2003z\u3000w\u200bv\ufeffu", "e\u0301 é \u0301 a\u0300\u0316\u0301", "가 각 \u1100\u1161\u11a8", "👨‍👩‍👧‍👦 🏳️‍🌈 👍🏽", "中文字符和English混排，标点。", "العربية עברית हिन्दी ไทย",
              "<|endoftext|>", "a<|endoftext|>b", " <|endoftext|> ", "<|endoftext", "<|im_start|>user\nHi<|im_end|>\n", "<s>", "</s> <s>a", "<unk>", "<0x0A>", "▁", "▁▁a", "a▁b", " ▁", "<mask>", "a <mask> b", "  <mask>  ",
              "<r>  x", "x <lr> y", "<r> <mask>", "word wordy sword word-word word.word", "king  king kings", "<m<mask><r>", "é tok e\u0301 tok", "\n\n\n\n", "a\n\n\nb", "\x00\x01\x7f", "\U0001f600" * 40, "a" * 300,
-             " " * 500, "\n" * 77, "ab " * 200, "!?.,;:" * 30, "\u0344\ufb2c\U0001d160", "\ud7a3\u11ff", "ſſ 'K 'Ꝏ", "\u2028\u2029\u0085\x0b\x0c", "\u0378\ue000\U000e0001\U0010ffff", "ß ẞ ŉ ǰ ΐ İ ı", "'\u017fx", "a'\u017f"]
+             " " * 500, "\n" * 77, "ab " * 200, "!?.,;:" * 30, "\u0344\ufb2c\U0001d160", "\ud7a3\u11ff", "ſſ 'K 'Ꝏ", "\u2028\u2029\u0085\x0b\x0c", "\u0378\ue000\U000e0001\U0010ffff", "ß ẞ ŉ ǰ ΐ İ ı", "'\u017fx", "a'\u017f", "speaking speaking",
+             "speakhearingthewordofthekingbeforeweproceedanyfurtherheHearmespeakthey", "aabaabbaabaaabbbabababaabbaabababbbaaabaabaabababaabbabababab"]
     return fixed + [f + g for f in fixed for g in (" word", "<s>", "\n")]
 
+
+FIXED = len(adversarial()) // 4  # without what is put after each
 
 POOLS = ["abcdefghij  \n", "aeiou rst'", "0123456789 ", " \t\n\r\u00a0", "'sStTmMdDlLvVeErR ", "!@#$%^&*()-_=+[]{}<>|~`", "<|endoftxim_sar>/0xA ", "éèñüßøåÆ", "\u0300\u0301\u0327\u0316e a", "中文字日本語한국어",
          "👍👨‍👩‍👧🏽🏳️", "▁ a▁", "\u1100\u1161\u11a8가각", "ابتثعرי שלום", "½²Ⅷ٣१"]
