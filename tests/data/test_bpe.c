@@ -144,8 +144,9 @@ static int merge_slowly(const json_t *merges, char tokens[][LONGEST_TOKEN], int 
         }
         if (best < 0)
             return count;
-        assert_true(strlen(tokens[best]) + strlen(tokens[best + 1]) < LONGEST_TOKEN);
-        strcat(tokens[best], tokens[best + 1]);
+        size_t left = strlen(tokens[best]), right = strlen(tokens[best + 1]);
+        assert_true(left + right < LONGEST_TOKEN);
+        memcpy(tokens[best] + left, tokens[best + 1], right + 1);
         memmove(tokens[best + 1], tokens[best + 2], (size_t)(count - best - 2) * LONGEST_TOKEN);
         count--;
     }
