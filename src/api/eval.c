@@ -26,7 +26,7 @@ static zr_load_options load_options_of(const zero_eval_options *options)
 static zero_status read_data(zero_comm *comm, const zero_eval_options *options, int64_t seq, subject *s, zero_error *error)
 {
     const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
-    const zr_reading reading = zr_reading_of(comm, options->threads, s->loaded.tokenizer, s->loaded.shape.vocab_size, seq);
+    const zr_reading reading = zr_reading_of(comm, options->threads, s->loaded.tokenizer, s->loaded.shape.vocab, seq);
     ZERO_TRY(zr_reading_chat(options->model_dir, NULL, options->chat, &s->chat, error));
     const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &s->chat,
                                       .watch = zr_reading_watch(&s->progress, comm, logger)};

@@ -141,7 +141,7 @@ static zero_status prune(const zr_train *train, const char *folder, zero_error *
 static json_t *describe_model(const zr_train *train)
 {
     zr_buffer text = {0};
-    zr_gpt2_config_write(&train->shape, &text);
+    zr_lm_config_write(&train->model_config, &text);
     json_t *config = text.failed ? NULL : json_loadb(text.data, text.length, 0, NULL);
     zr_buffer_free(&text);
     return config ? config : json_null();

@@ -55,7 +55,7 @@ static zero_status open_corpora(zr_train *train, zero_error *error)
 static zero_status make_datasets(zr_train *train, zero_error *error)
 {
     bool tenth = !train->options->val;
-    const zr_reading reading = zr_reading_of(train->comm, train->options->threads, train->tokenizer, train->shape.vocab_size, train->seq);
+    const zr_reading reading = zr_reading_of(train->comm, train->options->threads, train->tokenizer, train->shape.vocab, train->seq);
     ZERO_TRY(zr_corpus_read(train->corpus, &reading, &train->data, tenth ? &train->val : NULL, error));
     train->val_is_tenth = train->val.count > 0;
     return train->val_corpus ? zr_corpus_read(train->val_corpus, &reading, &train->val, NULL, error) : ZERO_OK;
