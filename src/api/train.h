@@ -89,7 +89,7 @@ bool zr_train_is_out_of_time(const zr_train *train);
 // Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies.
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, zero_error *error);
 const char *zr_train_instructions(const zr_train *train); // the path that its arithmetic takes: "avx2", ...
-uint64_t zr_train_data_hash(const zr_train *train); // of all data: bytes, kinds, order, weights
+uint64_t zr_train_data_hash(const zr_train *train); // of all data: bytes, kinds, order, weights; and of a tokenizer that is read from files
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
 zero_status zr_train_write_receipt(const zr_train *train, const char *directory, zero_error *error); // receipt.c; rank 0, of a model that lies there

@@ -239,7 +239,7 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
     char now[20];
     snprintf(now, sizeof now, "%016llx", (unsigned long long)zr_train_data_hash(train));
     if (data && strcmp(data, now))
-        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text whose hash is %s, that of this run is %s: it would go on with other text", path, data, now);
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is %s, that of this run is %s: it would go on with other text", path, data, now);
     train->first_lines = integer_in(facts, "lines");
     train->best = json_is_number(best) ? json_number_value(best) : INFINITY;
     return ZERO_OK;

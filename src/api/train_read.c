@@ -80,7 +80,9 @@ const char *zr_train_instructions(const zr_train *train)
 
 uint64_t zr_train_data_hash(const zr_train *train)
 {
-    return train->data_hash;
+    uint64_t both[2] = {train->data_hash, zr_tokenizer_fingerprint(train->tokenizer)};
+    bool of_files = zr_tokenizer_kind_of(train->tokenizer) == ZR_TOKENIZER_BPE; // the others follow from the text
+    return of_files ? zr_hash_bytes(both, sizeof both, 0) : train->data_hash;
 }
 
 void zr_train_release_data(zr_train *train)

@@ -182,7 +182,7 @@ static zero_status check_same_maker(const verify *v, const zr_train *train, zero
     char now[20];
     snprintf(now, sizeof now, "%016llx", (unsigned long long)zr_train_data_hash(train));
     if (!hash || strcmp(hash, now))
-        return zr_fail(error, ZERO_ERR_DATA, "the text is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, now, hash ? hash : "known");
+        return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, now, hash ? hash : "known");
     if (!instructions || strcmp(instructions, zr_train_instructions(train)))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" was made with %s instructions, this machine runs %s: other instructions round otherwise", v->options->run,
                        instructions ? instructions : "unknown", zr_train_instructions(train));

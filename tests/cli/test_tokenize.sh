@@ -58,6 +58,11 @@ expect 0 "$ZERO" generate --model run/model --prompt "5 times" --tokens 20
 iconv -f utf-8 -t utf-8 out.txt >/dev/null || fail "what is generated is no UTF-8"
 expect 0 "$ZERO" train --model run/model --data "$TEXT" --threads 1 --steps 2 --quiet --out further
 cmp learnt/tokenizer.json further/model/tokenizer.json || fail "a model trained further has another tokenizer"
+# a run goes on, and is verified, with the tokenizer that it was made with only
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --tokenizer learnt --threads 1 --steps 4 --save-every 2 --quiet --out kept
+expect 0 "$ZERO" verify kept
+expect 0 "$ZERO" tokenizer train --vocab 300 --data "$TEXT" --out learnt --overwrite
+refused 78 "tokenizer" "$ZERO" train --new $TINY,vocab=400 --data "$TEXT" --tokenizer learnt --threads 1 --steps 6 --save-every 2 --quiet --out kept --resume
 mkdir broken && head -c 2000 learnt/tokenizer.json >broken/tokenizer.json
 refused 65 "broken/tokenizer.json" "$ZERO" train --new $TINY --data "$TEXT" --tokenizer broken --out out
 echo "tokenizer learnt, text tokenized, model trained with it"
