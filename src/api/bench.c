@@ -1,9 +1,9 @@
 // zero_bench: what all benchmarks share, and the choice between them.
 #include "api/bench.h"
 
-#include "api/agree.h"
 #include "api/threads.h"
 #include "base/clock.h"
+#include "comm/agree.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ zero_status zr_bench_time(const zr_bench *bench, zr_bench_work work, void *user,
         for (int64_t i = 0; i < calls; i++)
             ZERO_TRY(work(user, error));
         int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
-        ZERO_TRY(zr_agree_on_largest(bench->comm, &nanoseconds, error));
+        ZERO_TRY(zr_comm_agree_on_largest(bench->comm, &nanoseconds, error));
         *seconds = (double)nanoseconds * 1e-9 / (double)calls;
         if ((double)nanoseconds * 1e-9 >= bench->seconds / 2 || calls >= (int64_t)1 << 30)
             return ZERO_OK;

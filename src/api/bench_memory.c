@@ -45,7 +45,7 @@ zero_status zr_bench_bandwidth(const zr_bench *bench, double *out, zero_error *e
     copying c = {0};
     double seconds = 1;
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &c.queue, error));
-    zero_status status = zr_agree(bench->comm, zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * COPY_BYTES, &arena, error), error);
+    zero_status status = zr_comm_agree(bench->comm, zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * COPY_BYTES, &arena, error), error);
     if (status == ZERO_OK) {
         c.from = zr_arena_take(&arena, COPY_BYTES);
         c.to = zr_arena_take(&arena, COPY_BYTES);

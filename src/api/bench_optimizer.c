@@ -96,7 +96,7 @@ zero_status zr_bench_optimizer(const zr_bench *bench, double parameters, zero_er
     int64_t batch = (int64_t)PART * PARTS;
     shard s = {.count = (int64_t)((parameters > 0 ? parameters : DEFAULT_ELEMENTS) + (double)batch - 1) / batch * batch};
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &s.queue, error));
-    zero_status status = zr_agree(bench->comm, reserve(&s, &ledger, &arena, error), error);
+    zero_status status = zr_comm_agree(bench->comm, reserve(&s, &ledger, &arena, error), error);
     if (status == ZERO_OK)
         status = measure(bench, &s, error);
     zr_arena_destroy(&arena);

@@ -123,7 +123,7 @@ zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, bool q
     for (int i = 0; i < shapes.count && quick; i++)
         timed.at[i] = part_of(&shapes.at[i]);
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &o.queue, error));
-    zero_status status = zr_agree(bench->comm, reserve(&o, &ledger, dtype, &timed, error), error);
+    zero_status status = zr_comm_agree(bench->comm, reserve(&o, &ledger, dtype, &timed, error), error);
     for (int i = 0; i < shapes.count && status == ZERO_OK; i++)
         status = time_shape(bench, &o, dtype, &timed.at[i], flops_of(&shapes.at[i]), quick, out, error);
     zr_arena_destroy(&o.arena);

@@ -2,8 +2,8 @@
 #ifndef ZR_API_BENCH_PRODUCTS_H
 #define ZR_API_BENCH_PRODUCTS_H
 
-#include "api/agree.h"
 #include "api/bench.h"
+#include "comm/agree.h"
 #include "plan/plan.h"
 
 typedef struct zr_products_time { // of one micro-batch's products, one rank, all ranks computing at once

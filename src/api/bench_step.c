@@ -101,7 +101,7 @@ static zero_status time_steps(step_bench *s, zero_error *error)
         double begin = zr_clock_seconds();
         ZERO_TRY(one_step(s, &info, error));
         int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
-        ZERO_TRY(zr_agree_on_largest(s->bench->comm, &nanoseconds, error));
+        ZERO_TRY(zr_comm_agree_on_largest(s->bench->comm, &nanoseconds, error));
         seconds[i] = (double)nanoseconds * 1e-9;
     }
     s->seconds = zr_median(seconds, TIMED);
@@ -203,11 +203,11 @@ static zero_status run(step_bench *s, zero_error *error)
 zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
 {
     step_bench s = {.bench = bench, .options = options};
-    ZERO_TRY(zr_agree(bench->comm, read_shape(&s, error), error));
+    ZERO_TRY(zr_comm_agree(bench->comm, read_shape(&s, error), error));
     size_t bytes = (size_t)(s.micro_batch * s.seq) * sizeof *s.tokens;
     s.tokens = zr_alloc(bytes, error);
     s.targets = zr_alloc(bytes, error);
-    zero_status status = zr_agree(bench->comm, s.tokens && s.targets ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    zero_status status = zr_comm_agree(bench->comm, s.tokens && s.targets ? ZERO_OK : ZERO_ERR_MEMORY, error);
     if (status == ZERO_OK) {
         draw_batch(&s);
         status = run(&s, error);

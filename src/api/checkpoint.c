@@ -1,7 +1,7 @@
 // zero_save_checkpoint and zero_load_checkpoint: which vectors an engine keeps, and what else makes it go on as if nothing had happened.
 #include "api/checkpoint.h"
 
-#include "api/agree.h"
+#include "comm/agree.h"
 #include "model/unit.h"
 
 #include <string.h>
@@ -97,7 +97,7 @@ zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, j
         status = zr_engine_settle(engine, &behind, error);
     if (status == ZERO_OK)
         status = list(engine, behind, vectors, error);
-    return zr_agree(zr_engine_comm(engine), status, error);
+    return zr_comm_agree(zr_engine_comm(engine), status, error);
 }
 
 zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more, zero_error *error)
@@ -118,7 +118,7 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
     bool behind = zr_engine_plan(engine)->settings.delayed && zr_manifest_find(manifest, "parameters.safetensors");
     zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);
-    zero_status status = zr_agree(comm, list(engine, behind, &v, error), error);
+    zero_status status = zr_comm_agree(comm, list(engine, behind, &v, error), error);
     if (status == ZERO_OK)
         status = zr_comm_barrier(comm, error); // nobody reads the old ones any more
     if (status == ZERO_OK)
@@ -139,7 +139,7 @@ static zero_status load(zero_engine *engine, const char *directory, zr_manifest 
     zero_status status = zr_manifest_read(directory, manifest, error);
     if (status == ZERO_OK)
         status = read_state(engine, directory, manifest->state, &progress, error);
-    ZERO_TRY(zr_agree(zr_engine_comm(engine), status, error));
+    ZERO_TRY(zr_comm_agree(zr_engine_comm(engine), status, error));
     ZERO_TRY(fill(engine, directory, manifest, error));
     zr_engine_go_on_from(engine, &progress);
     return ZERO_OK;

@@ -1,8 +1,8 @@
 // zero_eval: the mean loss of a whole text.
-#include "api/agree.h"
 #include "api/load.h"
 #include "api/reading.h"
 #include "api/windows.h"
+#include "comm/agree.h"
 #include "engine/engine.h"
 #include <zero/tools.h>
 
@@ -88,7 +88,7 @@ static zero_status measure(zero_comm *comm, const zero_eval_options *options, su
 zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_eval_result *out, zero_error *error)
 {
     subject s = {0};
-    zero_status status = zr_agree(comm, read_inputs(comm, options, &s, error), error);
+    zero_status status = zr_comm_agree(comm, read_inputs(comm, options, &s, error), error);
     if (status == ZERO_OK)
         status = measure(comm, options, &s, out, error);
     if (status != ZERO_OK) // where only this rank failed the others would wait

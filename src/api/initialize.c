@@ -1,13 +1,13 @@
 // From options to an engine: configuration, queue, machine, plan; engine/ does the rest. Called by users and by the jobs of api/.
 #include "api/initialize.h"
 
-#include "api/agree.h"
 #include "api/defaults.h"
 #include "api/machine.h"
 #include "api/placement.h"
 #include "api/observe.h"
 #include "api/tiling.h"
 #include "base/cpu.h"
+#include "comm/agree.h"
 #include "model/unit.h"
 
 #include <string.h>
@@ -145,7 +145,7 @@ static zero_status place(const zero_options *options, zr_config **config, zero_e
         status = resolve_config(options, again, error);
     zr_config_destroy(*config);
     *config = again;
-    return zr_agree(options->comm, status, error);
+    return zr_comm_agree(options->comm, status, error);
 }
 
 // A copy of the weights on each machine is shared by all its ranks.
@@ -210,7 +210,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         status = make_plan(options, config, queue, &plan, error);
     if (status == ZERO_OK && options->comm->size > 1 && wants_overlap(config, options->comm, queue->threads))
         status = zr_comm_overlap(options->comm, error);
-    status = zr_agree(options->comm, status, error);
+    status = zr_comm_agree(options->comm, status, error);
     if (status != ZERO_OK) {
         zr_plan_destroy(plan);
         zr_queue_close(queue);
@@ -232,7 +232,7 @@ zero_status zr_initialize(const zero_options *options, const zr_io_faults *fault
         status = read_config(options, &config, error);
     if (status == ZERO_OK)
         status = resolve_config(options, config, error);
-    status = zr_agree(options->comm, status, error);
+    status = zr_comm_agree(options->comm, status, error);
     if (status != ZERO_OK) {
         zr_config_destroy(config);
         return status;

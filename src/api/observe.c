@@ -2,9 +2,9 @@
 // (evaluations, samples) neither fills the room nor stands in a table.
 #include "api/observe.h"
 
-#include "api/agree.h"
 #include "api/monitors.h"
 #include "base/file.h"
+#include "comm/agree.h"
 #include "monitor/breakdown.h"
 
 #include <string.h>
@@ -333,7 +333,7 @@ zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_r
     *out = NULL;
     if (!asks(zr_engine_config(engine)) && !kept.first)
         return ZERO_OK;
-    zero_status status = zr_agree(zr_engine_comm(engine), make(engine, logger, kept, out, error), error);
+    zero_status status = zr_comm_agree(zr_engine_comm(engine), make(engine, logger, kept, out, error), error);
     if (*out && status == ZERO_OK) {
         zr_observer observer = {.step_begun = step_begun, .step_done = step_done, .destroy = destroy, .user = *out};
         zr_engine_observe(engine, &observer);

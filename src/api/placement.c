@@ -1,11 +1,11 @@
 #include "api/placement.h"
 
-#include "api/agree.h"
 #include "api/disk.h"
 #include "api/initialize.h"
 #include "api/machine.h"
 #include "api/speed.h"
 #include "api/tiling.h"
+#include "comm/agree.h"
 #include "layers/layers.h"
 
 #include <stdio.h>
@@ -90,7 +90,7 @@ static zero_status make_plan(search *s, const zr_placement *at, zr_plan **out, z
 static zero_status ask_all(const search *s, bool fits, bool *all, zero_error *error)
 {
     int64_t answer = !fits;
-    ZERO_TRY(zr_agree_on_largest(s->question->comm, &answer, error));
+    ZERO_TRY(zr_comm_agree_on_largest(s->question->comm, &answer, error));
     *all = !answer;
     return ZERO_OK;
 }
@@ -108,7 +108,7 @@ static zero_status try_form(search *s, zr_placement *at, zero_error *error)
             zr_plan_describe_excess(plan, &s->machine, at->excess, sizeof at->excess);
     }
     zr_plan_destroy(plan);
-    ZERO_TRY(zr_agree(s->question->comm, status, error));
+    ZERO_TRY(zr_comm_agree(s->question->comm, status, error));
     return ask_all(s, fits, &at->fits, error);
 }
 
@@ -162,7 +162,7 @@ static zero_status agree_on_steps(search *s, zero_error *error)
 {
     for (int i = 0; i < s->answer->count; i++) {
         int64_t nanoseconds = (int64_t)(s->answer->at[i].step.total * 1e9), own = nanoseconds;
-        ZERO_TRY(zr_agree_on_largest(s->question->comm, &nanoseconds, error));
+        ZERO_TRY(zr_comm_agree_on_largest(s->question->comm, &nanoseconds, error));
         s->answer->at[i].step.compute += (double)(nanoseconds - own) * 1e-9;
         s->answer->at[i].step.total = (double)nanoseconds * 1e-9;
     }
@@ -203,7 +203,7 @@ static zero_status measure(search *s, zero_error *error)
     }
     if (status == ZERO_OK)
         status = make_plan(s, &plain, &plan, error);
-    status = zr_agree(q->comm, status, error);
+    status = zr_comm_agree(q->comm, status, error);
     if (status == ZERO_OK)
         status = zr_speed_measure(&(zr_speed_question){.plan = plan, .comm = q->comm, .sharers = q->sharers, .directory = directory, .logger = q->logger}, &s->answer->speed, error);
     zr_plan_destroy(plan);
@@ -273,7 +273,7 @@ zero_status zr_placement_of(const zero_options *options, const zr_lm_config *sha
 {
     zr_queue *queue = NULL;
     zero_status status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error);
-    ZERO_TRY(zr_agree(options->comm, status, error));
+    ZERO_TRY(zr_comm_agree(options->comm, status, error));
     zr_placement_question question = {.model = options->model, .shape = shape, .config = config, .comm = options->comm, .sharers = zr_local_ranks(options->comm), .logger = &options->logger,
                                       .batch = {.batch = config->micro_batch, .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype}};
     zr_machine_fill(queue, options->comm, &question.machine);

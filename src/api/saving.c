@@ -7,8 +7,8 @@
 // Invariant, under the lock: pieces below `written` are in the page cache, so they may change; `ended` once all are on the disk, or one has
 // failed. No second copy: what a rank needs besides is an extent's buffer.
 #define _GNU_SOURCE
-#include "api/agree.h"
 #include "api/checkpoint.h"
+#include "comm/agree.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
@@ -124,7 +124,7 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
 {
     *out = NULL;
     zero_checkpoint *c = zr_alloc(sizeof *c, error);
-    zero_status status = zr_agree(zr_engine_comm(engine), c ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    zero_status status = zr_comm_agree(zr_engine_comm(engine), c ? ZERO_OK : ZERO_ERR_MEMORY, error);
     if (status != ZERO_OK) {
         json_decref(more);
         zr_free(c);

@@ -1,6 +1,6 @@
 #include "api/tiling.h"
-#include "api/agree.h"
 #include "api/initialize.h"
+#include "comm/agree.h"
 #include "layers/layers.h"
 
 static int64_t whole_or(int64_t tiles)
@@ -66,7 +66,7 @@ zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_
     *changed = false;
     if (zr_tiling_was_said(config))
         return ZERO_OK;
-    ZERO_TRY(zr_agree(options->comm, find_choice(options, config, shape, &choice, error), error));
+    ZERO_TRY(zr_comm_agree(options->comm, find_choice(options, config, shape, &choice, error), error));
     ZERO_TRY(zr_comm_all_reduce_small(options->comm, &choice, 1, ZERO_I64, ZR_MAX, error));
     const zr_tiles *tiles = &zr_tilings[choice];
     if (choice == 0)

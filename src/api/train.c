@@ -2,12 +2,12 @@
 // that no rank is left behind; a failure in a collective one ends the others through the communicator.
 #include "api/train.h"
 
-#include "api/agree.h"
 #include "api/checkpoint.h"
 #include "api/initialize.h"
 #include "api/sampler.h"
 #include "api/tiling.h"
 #include "base/clock.h"
+#include "comm/agree.h"
 #include "layers/layers.h"
 
 #include <math.h>
@@ -60,13 +60,13 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     bool tiled;
     ZERO_TRY(zr_train_place(train, error));
     if (zr_tiling_apply(train->config, &train->model_config))
-        ZERO_TRY(zr_agree(train->comm, build_again(train, error), error));
+        ZERO_TRY(zr_comm_agree(train->comm, build_again(train, error), error));
     engine.model = train->model;
     ZERO_TRY(zr_tiling_choose(&engine, train->config, &train->model_config, &tiled, error));
     if (tiled)
-        ZERO_TRY(zr_agree(train->comm, build_again(train, error), error));
+        ZERO_TRY(zr_comm_agree(train->comm, build_again(train, error), error));
     engine.model = train->model;
-    ZERO_TRY(zr_agree(train->comm, zr_train_record(train, error), error));
+    ZERO_TRY(zr_comm_agree(train->comm, zr_train_record(train, error), error));
     zr_config *config = train->config;
     train->config = NULL;
     config->tensorboard.enabled = config->tensorboard.enabled && !options->dry_run; // nothing is kept of one
@@ -74,7 +74,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     zr_train_describe_runtime(train);
     ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->engine, error));
     if (options->sample_every > 0)
-        ZERO_TRY(zr_agree(train->comm, zr_sample_check_memory(train->engine, &train->model_config, error), error));
+        ZERO_TRY(zr_comm_agree(train->comm, zr_sample_check_memory(train->engine, &train->model_config, error), error));
     if (options->model_dir)
         ZERO_TRY(zero_load_weights(train->engine, options->model_dir, error));
     zr_train_describe_run(train);
@@ -91,7 +91,7 @@ static zero_status open_outputs(zr_train *train, zero_error *error)
         status = zr_outputs_open(options->out_dir, way, train->config_text, &train->outputs, error);
     if (status == ZERO_OK)
         status = zr_train_profile_check(train, error);
-    ZERO_TRY(zr_agree(train->comm, status, error));
+    ZERO_TRY(zr_comm_agree(train->comm, status, error));
     train->saved_at = zr_clock_seconds();
     if (!options->resume || options->dry_run)
         return ZERO_OK;
@@ -102,7 +102,7 @@ static zero_status open_outputs(zr_train *train, zero_error *error)
     if (outputs->lost_steps)
         zr_log(&train->logger, ZERO_LOG_INFO, "resume   %lld step%s that came after it, %.1f s, %s made again", (long long)outputs->lost_steps, outputs->lost_steps == 1 ? "" : "s",
                outputs->lost_milliseconds / 1e3, outputs->lost_steps == 1 ? "is" : "are");
-    return zr_agree(train->comm, status, error);
+    return zr_comm_agree(train->comm, status, error);
 }
 
 static zero_status finish(zr_train *train, zero_error *error)
@@ -153,11 +153,11 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     zr_train train = {.comm = comm, .options = options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY};
     if (comm->rank == 0)
         train.logger = options->logger;
-    zero_status status = zr_agree(comm, check_options(options, error), error);
+    zero_status status = zr_comm_agree(comm, check_options(options, error), error);
     if (status == ZERO_OK)
         status = zr_train_foresee(&train, error);
     if (status == ZERO_OK)
-        status = zr_agree(comm, zr_train_prepare(&train, error), error);
+        status = zr_comm_agree(comm, zr_train_prepare(&train, error), error);
     if (status == ZERO_OK) {
         status = run(&train, error);
         if (status != ZERO_OK && status != ZERO_ERR_CANCELLED && status != ZERO_ERR_STOPPED)

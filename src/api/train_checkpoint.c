@@ -2,7 +2,6 @@
 //
 //   OUT/checkpoints/step-00000100/    whole or absent (checkpoint/states.h)
 //   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum; a hint, the directories themselves count
-#include "api/agree.h"
 #include "api/checkpoint.h"
 #include "api/run_directory.h"
 #include "api/train.h"
@@ -10,6 +9,7 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "checkpoint/manifest.h"
+#include "comm/agree.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -103,7 +103,7 @@ zero_status zr_train_foresee(zr_train *train, zero_error *error)
         return ZERO_OK;
     if (train->comm->rank == 0)
         status = look_ahead(train, facts, error);
-    ZERO_TRY(zr_agree(train->comm, status, error));
+    ZERO_TRY(zr_comm_agree(train->comm, status, error));
     ZERO_TRY(zr_comm_broadcast(train->comm, facts, sizeof facts, 0, error));
     train->before.batch = facts[0];
     train->before.micro_batch = facts[1];
@@ -192,7 +192,7 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     zero_status status = make_folder(train, &folder, error);
     if (status == ZERO_OK && !(path = zr_sprintf(error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)step)))
         status = ZERO_ERR_MEMORY;
-    status = zr_agree(train->comm, status, error);
+    status = zr_comm_agree(train->comm, status, error);
     if (status == ZERO_OK)
         status = zr_checkpoint_begin(train->engine, path, json_pack("{s:o, s:o}", "train", describe(train), "model_config", describe_model(train)), &train->saving, error);
     zr_free(path);
@@ -218,7 +218,7 @@ static zero_status end_checkpoint(zr_train *train, zero_error *error)
     ZERO_TRY(zero_end_checkpoint(saving, error));
     train->saved_step = train->saving_step;
     train->longest_save = fmax(train->longest_save, zr_clock_seconds() - train->saved_at);
-    return zr_agree(train->comm, train->comm->rank == 0 ? announce(train, error) : ZERO_OK, error);
+    return zr_comm_agree(train->comm, train->comm->rank == 0 ? announce(train, error) : ZERO_OK, error);
 }
 
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
@@ -260,7 +260,7 @@ zero_status zr_train_resume(zr_train *train, zero_error *error)
     json_t *state = NULL;
     int64_t none;
     zero_status status = train->comm->rank == 0 ? find_under_lock(train, &found, error) : ZERO_OK;
-    status = zr_agree(train->comm, status, error);
+    status = zr_comm_agree(train->comm, status, error);
     if (status == ZERO_OK)
         status = share_path(train, found, path, error);
     zr_free(found);
@@ -270,7 +270,7 @@ zero_status zr_train_resume(zr_train *train, zero_error *error)
         return ZERO_OK;
     }
     ZERO_TRY(zr_checkpoint_load(train->engine, path, &state, error));
-    status = zr_agree(train->comm, read_facts(train, path, state, error), error);
+    status = zr_comm_agree(train->comm, read_facts(train, path, state, error), error);
     json_decref(state);
     zero_position(train->engine, &train->first_step, &none);
     if (status == ZERO_OK)

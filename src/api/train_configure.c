@@ -1,10 +1,10 @@
 // The configuration of a training: the file, the flags, and the program's own choices where nobody made one.
 #include "api/config_text.h"
-#include "api/agree.h"
 #include "api/defaults.h"
 #include "api/placement.h"
 #include "api/train.h"
 #include "base/json.h"
+#include "comm/agree.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -178,7 +178,7 @@ zero_status zr_train_place(zr_train *train, zero_error *error)
     zero_status status = say_placement(train, &answer, error);
     if (status == ZERO_OK)
         status = resolve_placed(train, &answer.at[answer.chosen], error);
-    return zr_agree(train->comm, status, error);
+    return zr_comm_agree(train->comm, status, error);
 }
 
 static void append_text(zr_buffer *out, const char *key, const char *text)

@@ -1,9 +1,9 @@
 // The steps of a training, with what happens between them: metrics, progress, evaluation, the best model so far.
-#include "api/agree.h"
 #include "api/sampler.h"
 #include "api/train.h"
 #include "api/windows.h"
 #include "base/clock.h"
+#include "comm/agree.h"
 #include "engine/engine.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info 
     ZERO_TRY(zr_engine_find_nonfinite(train->engine, name, sizeof name, error));
     zr_fail(error, ZERO_ERR_NONFINITE, "step %lld: the loss is %f; the first that is not finite: %s. A lower learning rate (now %.3g) or gradient_clipping may help",
             (long long)info->step, info->loss, name, info->lr);
-    return zr_agree(train->comm, ZERO_ERR_NONFINITE, error);
+    return zr_comm_agree(train->comm, ZERO_ERR_NONFINITE, error);
 }
 
 // A dynamic scale is tried out by overflows: the first step that one skips is nothing to worry about.
@@ -111,7 +111,7 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     zero_status status = ZERO_OK;
     if (train->outputs.metrics)
         status = zr_metrics_eval_write(train->outputs.metrics, step, result.loss, error);
-    ZERO_TRY(zr_agree(train->comm, status, error));
+    ZERO_TRY(zr_comm_agree(train->comm, status, error));
     zr_observation_evaluated(train->observed, step, result.loss);
     zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->steps, .loss = result.loss, .is_best = best,
                         .text = l->eval_batches > 0 && batches == 0 ? "all of the held-out text" : NULL};
@@ -184,11 +184,11 @@ static zero_status run_step(loop *l, zero_error *error)
     if (train->comm->rank == 0)
         status = report_step(l, &info, milliseconds, &stop, error);
     int64_t verdict = judge(train, info.step, status, stop);
-    ZERO_TRY(zr_agree_on_largest(train->comm, &verdict, error));
+    ZERO_TRY(zr_comm_agree_on_largest(train->comm, &verdict, error));
     if (verdict == STOP)
         status = zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->steps);
     if (verdict > LEAVE)
-        return zr_agree(train->comm, status, error);
+        return zr_comm_agree(train->comm, status, error);
     l->previous_loss = info.loss;
     ZERO_TRY(between_steps(l, info.step, error));
     if (verdict == LEAVE && info.step < train->steps) // at its end the run ends as ever

@@ -2,11 +2,11 @@
 //
 // Ranks on one machine read the same clock. The clock of another machine is brought to rank 0's by what both showed right after
 // a barrier: as exact as the barrier's end is simultaneous.
-#include "api/agree.h"
 #include "api/train.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
+#include "comm/agree.h"
 #include "monitor/trace.h"
 
 #include <stdio.h>
@@ -120,11 +120,11 @@ zero_status zr_train_profile_write(const zr_train *train, zero_error *error)
     ZERO_TRY(find_origin(train->comm, recorder, &origin, error));
     if (train->comm->rank > 0) {
         ZERO_TRY(send_records(train->comm, recorder, origin, error));
-        return zr_agree(train->comm, ZERO_OK, error);
+        return zr_comm_agree(train->comm, ZERO_OK, error);
     }
     zero_status status = collect(train, recorder, origin, &text, error);
     if (status == ZERO_OK)
-        status = zr_agree(train->comm, write_trace(train, &text, error), error);
+        status = zr_comm_agree(train->comm, write_trace(train, &text, error), error);
     zr_buffer_free(&text);
     return status;
 }

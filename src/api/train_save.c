@@ -1,6 +1,6 @@
 // Writes a model directory: rank 0 the small files, every rank its own weights.
-#include "api/agree.h"
 #include "api/train.h"
+#include "comm/agree.h"
 
 static zero_status write_receipt(const zr_train *train, const char *name, zero_error *error)
 {
@@ -20,10 +20,10 @@ zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *e
         path = zr_sprintf(error, "%s/%s/model.safetensors", train->options->out_dir, name);
     if (!path && status == ZERO_OK)
         status = ZERO_ERR_MEMORY;
-    status = zr_agree(train->comm, status, error);
+    status = zr_comm_agree(train->comm, status, error);
     if (status == ZERO_OK)
         status = zero_save_weights(train->engine, path, error);
     zr_free(path);
     ZERO_TRY(status);
-    return zr_agree(train->comm, train->comm->rank == 0 ? write_receipt(train, name, error) : ZERO_OK, error);
+    return zr_comm_agree(train->comm, train->comm->rank == 0 ? write_receipt(train, name, error) : ZERO_OK, error);
 }

@@ -1,10 +1,10 @@
 // zero_verify: the steps between two checkpoints of a run once more, by the training's own code, from the configuration that the run resolved.
-#include "api/agree.h"
 #include "api/checkpoint.h"
 #include "api/receipt.h"
 #include "api/run_directory.h"
 #include "api/train.h"
 #include "base/file.h"
+#include "comm/agree.h"
 #include <zero/verify.h>
 
 #include <math.h>
@@ -226,9 +226,9 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
     train->first_step = v->result->from;
     ZERO_TRY(zr_train_loop(train, error));
     wrong = v->wrong_step;
-    ZERO_TRY(zr_agree_on_largest(v->comm, &wrong, error));
+    ZERO_TRY(zr_comm_agree_on_largest(v->comm, &wrong, error));
     v->result->confirmed = wrong == 0;
-    zero_status status = zr_agree(v->comm, zr_manifest_read(v->to, &manifest, error), error);
+    zero_status status = zr_comm_agree(v->comm, zr_manifest_read(v->to, &manifest, error), error);
     if (status == ZERO_OK)
         status = compare_states(v, train->engine, &manifest, error);
     zr_manifest_free(&manifest);
@@ -258,14 +258,14 @@ static zero_status check_receipts(const verify *v, zero_error *error)
 
 static zero_status run(verify *v, zero_error *error)
 {
-    ZERO_TRY(zr_agree(v->comm, open_run(v, error), error));
-    ZERO_TRY(zr_agree(v->comm, check_receipts(v, error), error));
+    ZERO_TRY(zr_comm_agree(v->comm, open_run(v, error), error));
+    ZERO_TRY(zr_comm_agree(v->comm, check_receipts(v, error), error));
     const zero_train_options options = options_of(v);
     zr_train train = {.comm = v->comm, .options = &options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY, .replay_to = v->result->to};
     zero_status status = zr_train_prepare(&train, error);
     if (status == ZERO_OK)
         status = check_same_maker(v, &train, error);
-    status = zr_agree(v->comm, status, error);
+    status = zr_comm_agree(v->comm, status, error);
     if (status == ZERO_OK)
         status = replay(v, &train, error);
     zr_train_free(&train);

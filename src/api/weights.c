@@ -1,6 +1,6 @@
 // zero_save_weights and zero_load_weights: a model's weights alone, as Hugging Face's files have them.
-#include "api/agree.h"
 #include "api/model_view.h"
+#include "comm/agree.h"
 #include "layers/layers.h"
 
 // What stands before a name in Hugging Face's files ("transformer." for GPT-2); a user's models keep their own.
@@ -16,7 +16,7 @@ static zero_status with_view(zero_engine *engine, const char *path, view_use use
 {
     zr_model_view weights;
     zero_status status = zr_model_view_create(engine, ZR_VECTOR_MASTER, &weights, error);
-    status = zr_agree(zr_engine_comm(engine), status, error);
+    status = zr_comm_agree(zr_engine_comm(engine), status, error);
     if (status == ZERO_OK)
         status = use(engine, path, &weights.view, error);
     zr_model_view_free(&weights);

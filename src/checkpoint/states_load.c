@@ -4,7 +4,7 @@
 #include "base/crc32c.h"
 #include "base/dtype.h"
 #include "base/file.h"
-#include "checkpoint/agree.h"
+#include "comm/agree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -221,7 +221,7 @@ static zero_status load_vector(zero_comm *comm, const char *directory, const zr_
 zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vectors, int count, zero_error *error)
 {
     for (int v = 0; v < count; v++)
-        ZERO_TRY(zr_ranks_agree(comm, load_vector(comm, directory, manifest, &vectors[v], NULL, error), error));
+        ZERO_TRY(zr_comm_agree(comm, load_vector(comm, directory, manifest, &vectors[v], NULL, error), error));
     return ZERO_OK;
 }
 
@@ -242,6 +242,6 @@ zero_status zr_states_compare(zero_comm *comm, const char *directory, const zr_m
 {
     *out = (zr_states_difference){0};
     for (int v = 0; v < count; v++)
-        ZERO_TRY(zr_ranks_agree(comm, load_vector(comm, directory, manifest, &vectors[v], out, error), error));
+        ZERO_TRY(zr_comm_agree(comm, load_vector(comm, directory, manifest, &vectors[v], out, error), error));
     return share(comm, out, error);
 }

@@ -1,11 +1,11 @@
-// Every phase that one rank can fail in ends in zr_ranks_agree. The directory has its name only after every rank's bytes are on the disk.
+// Every phase that one rank can fail in ends in zr_comm_agree. The directory has its name only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
 #include "checkpoint/states_internal.h"
 
 #include "base/crc32c.h"
 #include "base/dtype.h"
 #include "base/file.h"
-#include "checkpoint/agree.h"
+#include "comm/agree.h"
 #include "model/unit.h"
 
 #include <errno.h>
@@ -207,7 +207,7 @@ static zero_status gather_extents(saving *s, zr_buffer *all, zero_error *error)
         int64_t bytes = r == s->comm->rank ? (int64_t)s->extents.length : 0;
         ZERO_TRY(zr_comm_broadcast(s->comm, &bytes, sizeof bytes, r, error));
         char *data = r == s->comm->rank ? s->extents.data : zr_alloc((size_t)bytes + 1, error);
-        zero_status status = zr_ranks_agree(s->comm, data || !bytes ? ZERO_OK : ZERO_ERR_MEMORY, error);
+        zero_status status = zr_comm_agree(s->comm, data || !bytes ? ZERO_OK : ZERO_ERR_MEMORY, error);
         if (status == ZERO_OK && bytes)
             status = zr_comm_broadcast(s->comm, data, bytes, r, error);
         if (status == ZERO_OK && s->comm->rank == 0 && bytes)
@@ -331,11 +331,11 @@ void zr_states_save_abandon(saving *s)
 static zero_status begin(saving *s, const char *directory, zero_error *error)
 {
     zero_comm *comm = s->comm;
-    ZERO_TRY(zr_ranks_agree(comm, prepare(s, directory, error), error));
+    ZERO_TRY(zr_comm_agree(comm, prepare(s, directory, error), error));
     ZERO_TRY(check_coverage(s, error));
-    zero_status status = zr_ranks_agree(comm, comm->rank == 0 ? create_files(s, error) : ZERO_OK, error);
+    zero_status status = zr_comm_agree(comm, comm->rank == 0 ? create_files(s, error) : ZERO_OK, error);
     if (status == ZERO_OK)
-        status = zr_ranks_agree(comm, comm->rank == 0 ? ZERO_OK : open_files(s, error), error);
+        status = zr_comm_agree(comm, comm->rank == 0 ? ZERO_OK : open_files(s, error), error);
     if (status != ZERO_OK && comm->rank == 0)
         zr_directory_remove(s->temporary, NULL);
     return status;
@@ -345,7 +345,7 @@ zero_status zr_states_save_begin(zero_comm *comm, const char *directory, const z
 {
     *out = NULL;
     saving *s = zr_alloc(sizeof *s, error);
-    ZERO_TRY(zr_ranks_agree(comm, s ? ZERO_OK : ZERO_ERR_MEMORY, error));
+    ZERO_TRY(zr_comm_agree(comm, s ? ZERO_OK : ZERO_ERR_MEMORY, error));
     *s = (saving){.comm = comm, .vectors = vectors, .count = count, .state = json_incref(state)};
     zero_status status = begin(s, directory, error);
     if (status == ZERO_OK)
@@ -359,11 +359,11 @@ zero_status zr_states_save_end(saving *s, zero_status mine, zero_error *error)
 {
     zero_comm *comm = s->comm;
     zr_buffer all = {0};
-    zero_status status = zr_ranks_agree(comm, mine, error);
+    zero_status status = zr_comm_agree(comm, mine, error);
     if (status == ZERO_OK)
         status = gather_extents(s, &all, error);
     if (status == ZERO_OK)
-        status = zr_ranks_agree(comm, comm->rank == 0 ? finish(s, &all, error) : ZERO_OK, error);
+        status = zr_comm_agree(comm, comm->rank == 0 ? finish(s, &all, error) : ZERO_OK, error);
     if (status != ZERO_OK && comm->rank == 0)
         zr_directory_remove(s->temporary, NULL);
     zr_buffer_free(&all);

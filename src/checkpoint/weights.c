@@ -1,12 +1,12 @@
 // Saving and loading a model's weights, each rank its own ranges, with one answer for all ranks.
 //
-// Every phase ends in zr_ranks_agree: the first rank that failed tells the others its status and message, so that all return alike
+// Every phase ends in zr_comm_agree: the first rank that failed tells the others its status and message, so that all return alike
 // and nobody waits for a rank that has left. The file has its name only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
 #include "checkpoint/weights.h"
 #include "base/dtype.h"
 #include "base/file.h"
-#include "checkpoint/agree.h"
+#include "comm/agree.h"
 #include "model/unit.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static zero_status open_everywhere(saving *save, zero_error *error)
 {
     char temporary[PATH_MAX] = {0};
     zero_status status = save->comm->rank == 0 ? create_file(save, error) : ZERO_OK;
-    ZERO_TRY(zr_ranks_agree(save->comm, status, error));
+    ZERO_TRY(zr_comm_agree(save->comm, status, error));
     if (save->comm->rank == 0)
         strncpy(temporary, save->file.temporary, sizeof temporary - 1); // it was opened: it fits
     ZERO_TRY(zr_comm_broadcast(save->comm, temporary, sizeof temporary, 0, error));
@@ -89,7 +89,7 @@ static zero_status open_everywhere(saving *save, zero_error *error)
             status =
                 zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\", which rank 0 has created", temporary);
     }
-    return zr_ranks_agree(save->comm, status, error);
+    return zr_comm_agree(save->comm, status, error);
 }
 
 // Where a tensor begins in the file; ranges are of the view's own tensors.
@@ -159,15 +159,15 @@ zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefi
     saving save = {.comm = comm, .path = path, .view = view, .file = {.fd = -1}, .fd = -1};
     if (!error)
         error = &local;
-    zero_status status = zr_ranks_agree(comm, prepare(&save, prefix, error), error);
+    zero_status status = zr_comm_agree(comm, prepare(&save, prefix, error), error);
     if (status == ZERO_OK)
         status = check_coverage(&save, error);
     if (status == ZERO_OK)
         status = open_everywhere(&save, error);
     if (status == ZERO_OK)
-        status = zr_ranks_agree(comm, write_ranges(&save, error), error);
+        status = zr_comm_agree(comm, write_ranges(&save, error), error);
     if (status == ZERO_OK)
-        status = zr_ranks_agree(comm, comm->rank == 0 ? zr_durable_commit(&save.file, error) : ZERO_OK, error);
+        status = zr_comm_agree(comm, comm->rank == 0 ? zr_durable_commit(&save.file, error) : ZERO_OK, error);
     zr_durable_discard(&save.file); // after a commit there is nothing left of it
     if (save.fd >= 0)
         close(save.fd);
@@ -250,5 +250,5 @@ zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_wei
     zero_error local = {0};
     if (!error)
         error = &local;
-    return zr_ranks_agree(comm, load_ranges(comm, directory, view, error), error);
+    return zr_comm_agree(comm, load_ranges(comm, directory, view, error), error);
 }

@@ -36,7 +36,7 @@ typedef struct sum_case {
     int ranks;
     int64_t count;
     zero_dtype from, to;
-    bool add;
+    int adds;  // earlier sums
     int alias; // the source in whose place the sum goes, or -1
 } sum_case;
 
@@ -46,25 +46,28 @@ static void check_values(const sum_case *c, const float *values)
     const void *sources[ZERO_MAX_RANKS];
     float column[ZERO_MAX_RANKS];
     size_t size = zero_dtype_bytes(c->from), shard = size * (size_t)c->count;
-    char *operands = malloc(shard * (size_t)c->ranks + 1), *own = malloc(zero_dtype_bytes(c->to) * (size_t)c->count + 1);
+    char *operands = malloc(shard * (size_t)c->ranks + 1), *own = malloc(zero_dtype_bytes(c->to) * (size_t)(c->count * ZR_MAX(c->adds, 1)) + 1);
     float *want = malloc(sizeof *want * (size_t)(c->count + 1));
     for (int r = 0; r < c->ranks; r++)
         sources[r] = operands + shard * (size_t)r;
     for (int64_t i = 0; i < c->ranks * c->count; i++)
         store_as(c->from, operands, i, values[i]);
-    const zr_sum_target to = {.data = c->alias >= 0 ? operands + shard * (size_t)c->alias : own, .dtype = c->to, .adds = c->add};
+    const zr_sum_target to = {.data = c->alias >= 0 ? operands + shard * (size_t)c->alias : own, .dtype = c->to, .adds = c->adds, .stride = c->count};
     for (int64_t i = 0; i < c->count; i++) {
-        store_as(c->to, own, i, (float)(i % 1021));
+        for (int e = 0; e < ZR_MAX(c->adds, 1); e++)
+            store_as(c->to, own, e * c->count + i, (float)((e + 1) * (i % 1021)) / (float)(1 + 2 * e));
         for (int r = 0; r < c->ranks; r++)
             column[r] = values[r * c->count + i];
         float sum = oracle_sum(column, c->ranks);
-        want[i] = rounded_to(c->to, c->add ? load_as(c->to, to.data, i) + sum : sum);
+        for (int e = c->adds - 1; e >= 0; e--)
+            sum = load_as(c->to, to.data, e * c->count + i) + sum;
+        want[i] = rounded_to(c->to, sum);
     }
     zr_tree_sum(&to, c->from, sources, c->ranks, c->count, 2);
     for (int64_t i = 0; i < c->count; i++)
         if (!same(load_as(c->to, to.data, i), want[i]))
             fail_msg("%d ranks, %s into %s%s, element %lld of %lld: %.9g, not %.9g", c->ranks, zr_dtype_name(c->from),
-                     zr_dtype_name(c->to), c->add ? " adding" : "", (long long)i, (long long)c->count,
+                     zr_dtype_name(c->to), c->adds ? " adding" : "", (long long)i, (long long)c->count,
                      load_as(c->to, to.data, i), want[i]);
     free(want);
     free(own);
@@ -78,20 +81,20 @@ static void check(const sum_case *c)
     free(values);
 }
 
-static void check_types(int ranks, int64_t count, bool add)
+static void check_types(int ranks, int64_t count, int adds)
 {
     for (int from = 0; from < ZR_COUNT(dtypes); from++)
         for (int to = 0; to < ZR_COUNT(dtypes); to++)
-            check(&(sum_case){ranks, count, dtypes[from], dtypes[to], add, -1});
+            check(&(sum_case){ranks, count, dtypes[from], dtypes[to], adds, -1});
 }
 
 static void every_rank_count_up_to_nine(void **state)
 {
     for (int ranks = 1; ranks <= 9; ranks++)
-        for (int add = 0; add < 2; add++) {
-            check_types(ranks, 2500, add);
-            check_types(ranks, 1, add);
-            check_types(ranks, 0, add);
+        for (int adds = 0; adds < 4; adds++) {
+            check_types(ranks, 2500, adds);
+            check_types(ranks, 1, adds);
+            check_types(ranks, 0, adds);
         }
 }
 
@@ -99,16 +102,16 @@ static void odd_large_and_largest_rank_counts(void **state)
 {
     static const int counts[] = {15, 16, 17, 31, 33, 100, 127, 1023, 1024};
     for (int i = 0; i < ZR_COUNT(counts); i++)
-        check_types(counts[i], 75, i & 1);
+        check_types(counts[i], 75, i & 3);
 }
 
 static void counts_large_enough_for_threads(void **state)
 {
     static const sum_case cases[] = {
-        {3, 200001, ZERO_F32, ZERO_F32, false, -1},   {6, 150000, ZERO_F32, ZERO_F32, true, -1},
-        {3, 200001, ZERO_BF16, ZERO_F32, true, -1},   {4, 150001, ZERO_F16, ZERO_F16, true, -1},
-        {2, 1100001, ZERO_F32, ZERO_F32, false, -1},  {2, 1100001, ZERO_F32, ZERO_F32, false, 1}, // of those, streamed where apart
-        {2, 2100001, ZERO_BF16, ZERO_BF16, false, -1}, {1, 2100001, ZERO_F32, ZERO_F16, false, -1},
+        {3, 200001, ZERO_F32, ZERO_F32, 0, -1},   {6, 150000, ZERO_F32, ZERO_F32, 1, -1}, {2, 150001, ZERO_F32, ZERO_F32, 3, -1},
+        {3, 200001, ZERO_BF16, ZERO_F32, 1, -1},  {4, 150001, ZERO_F16, ZERO_F16, 2, -1},
+        {2, 1100001, ZERO_F32, ZERO_F32, 0, -1},  {2, 1100001, ZERO_F32, ZERO_F32, 0, 1}, // of those, streamed where apart
+        {2, 2100001, ZERO_BF16, ZERO_BF16, 0, -1}, {1, 2100001, ZERO_F32, ZERO_F16, 0, -1},
     };
     for (int i = 0; i < ZR_COUNT(cases); i++)
         check(&cases[i]);
@@ -118,8 +121,8 @@ static void result_in_place_of_a_source(void **state)
 {
     for (int ranks = 1; ranks <= 8; ranks++)
         for (int d = 0; d < ZR_COUNT(dtypes); d++)
-            for (int add = 0; add < 2; add++)
-                check(&(sum_case){ranks, 4500, dtypes[d], dtypes[d], add, ranks / 2});
+            for (int adds = 0; adds < 2; adds++)
+                check(&(sum_case){ranks, 4500, dtypes[d], dtypes[d], adds, ranks / 2});
 }
 
 // What is not finite, too small, or becomes so: sums that only fp32 holds, and that f16 rounds to infinity or to a denormal.

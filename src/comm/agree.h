@@ -1,0 +1,15 @@
+// How ranks fail together: a phase in which each works for itself (reading, parsing, writing) ends in zr_comm_agree, so that none is left
+// behind in the next collective.
+#ifndef ZR_COMM_AGREE_H
+#define ZR_COMM_AGREE_H
+
+#include "comm/comm.h"
+
+// Collective. `mine` is this rank's status, described in *error (which may be NULL). The failure of the lowest rank that failed, on every rank,
+// or ZERO_OK; the others' message says whose it is.
+zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error);
+
+// Collective. The largest of the ranks' values, on every rank.
+zero_status zr_comm_agree_on_largest(zero_comm *comm, int64_t *value, zero_error *error);
+
+#endif
