@@ -1,5 +1,6 @@
 // DeepSpeed's own checkpoints (tests/oracle/deepspeed_checkpoints.py) give the tensors that DeepSpeed says they hold, of whatever stage and
 // number of ranks; what is missing, cut or damaged is refused.
+#define _GNU_SOURCE
 #include "st_files.h"
 #include "base/crc32c.h"
 #include "checkpoint/adopt.h"
@@ -7,7 +8,7 @@
 
 #include <sys/stat.h>
 
-static const char *const cases[] = {"s1-groups-r2", "s2-schedule-r3", "s3-frozen-r2"};
+static const char *const cases[] = {"s1-groups-r2", "s2-schedule-r3", "s3-frozen-r3"};
 #define CASES ZR_COUNT(cases)
 #define FOLDER "global_step3"
 
@@ -69,11 +70,9 @@ static void copy_file(const char *from, const char *to)
     zr_free(data);
 }
 
-static const char *const files_of[CASES][5] = {
+static const char *const files_of[2][5] = {
     {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_optim_states.pt"},
     {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_optim_states.pt", "zero_pp_rank_2_mp_rank_00_optim_states.pt"},
-    {"zero_pp_rank_0_mp_rank_00_model_states.pt", "zero_pp_rank_1_mp_rank_00_model_states.pt", "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt",
-     "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"},
 };
 
 static void path_of(scratch *made, const char *file, char out[512])
@@ -179,7 +178,7 @@ static void test_missing_files(void **state)
     path_of(made, "zero_pp_rank_0_mp_rank_01_optim_states.pt", path);
     assert_int_equal(rename(other, path), 0);
     refused(made, ZERO_ERR_UNSUPPORTED, "tensor parallelism");
-    scratch_write(made, "latest", "../elsewhere");
+    scratch_write(made, "latest", "./" FOLDER); // there, but no plain name
     refused(made, ZERO_ERR_DATA, "names no folder beside it");
 }
 
@@ -191,10 +190,30 @@ static void test_files_of_another_run(void **state)
     path_of(made, "mp_rank_00_model_states.pt", path);
     copy_file(DEEPSPEED_DIR "/s1-groups-r2/" FOLDER "/mp_rank_00_model_states.pt", path); // two groups of shapes
     refused(made, ZERO_ERR_DATA, "shapes of 2 groups");
-    copy_file(DEEPSPEED_DIR "/s3-frozen-r2/" FOLDER "/zero_pp_rank_0_mp_rank_00_model_states.pt", path); // fewer tensors
-    refused(made, ZERO_ERR_DATA, "the ranks' files have 4");
+    copy_file(DEEPSPEED_DIR "/s3-frozen-r3/" FOLDER "/zero_pp_rank_0_mp_rank_00_model_states.pt", path); // fewer tensors
+    refused(made, ZERO_ERR_DATA, "the ranks' files have 3");
     copy_file(DEEPSPEED_DIR "/s2-schedule-r3/" FOLDER "/zero_pp_rank_0_mp_rank_00_optim_states.pt", path);
     refused(made, ZERO_ERR_DATA, "no param_shapes");
+}
+
+// A shape of a smaller tensor: the rest of the vector would be another tensor's.
+static void test_another_shape(void **state)
+{
+    scratch *made = *state;
+    char path[512], *data, *shape;
+    size_t length;
+    copy_case(made, 1);
+    path_of(made, "mp_rank_00_model_states.pt", path);
+    assert_int_equal(zr_file_read(path, 1 << 20, &data, &length, NULL), ZERO_OK);
+    char *shapes = memmem(data, length, "param_shapes", 12);
+    assert_non_null(shapes);
+    assert_non_null(shape = memmem(shapes, length - (size_t)(shapes - data), "K2K\x08", 4)); // (50, 8)
+    shape[1] = '1';
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, data, length, 0), length);
+    close(fd);
+    zr_free(data);
+    refused(made, ZERO_ERR_DATA, "the tensors of group 0 have 2216 elements, the ranks' parts of weights 2224");
 }
 
 static void count_damage(void *user, const zero_error *what)
@@ -245,6 +264,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_as_checkpoint, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_missing_files, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_files_of_another_run, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_another_shape, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_damage, scratch_open, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

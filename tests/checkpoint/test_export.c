@@ -123,6 +123,10 @@ static void test_shards(void **state)
     assert_string_equal(wpe, "model-00002-of-00002.safetensors");
     assert_string_equal(bias, wte);
     json_decref(index);
+    how = (zr_export){.dtype = ZERO_F32, .shard_bytes = 164}; // the last does not go with the first
+    assert_int_equal(export(*state, "step", "three", &how, &error), ZERO_OK);
+    assert_int_equal(how.files, 3);
+    check(*state, "three", "transformer.", same);
     how = (zr_export){.dtype = ZERO_F32, .shard_bytes = 1};
     assert_int_equal(export(*state, "step", "each", &how, &error), ZERO_OK);
     check(*state, "each", "transformer.", same);

@@ -109,6 +109,10 @@ static void test_contradictions(void **state)
     file = archive(two, 2, NULL);
     set(&file, first + 20, 20, 4), set(&file, first + 24, 20, 4);
     refused(*state, &file, "overlaps");
+    zr_buffer_free(&file);
+    file = archive(two, 2, NULL); // the second, into the directory
+    set(&file, second + 20, 7, 4), set(&file, second + 24, 7, 4);
+    refused(*state, &file, "outside of the archive");
     set(&file, first + 20, 1000, 4), set(&file, first + 24, 1000, 4);
     refused(*state, &file, "outside of the archive");
     set(&file, first + 20, 0xffffffff, 4), set(&file, first + 24, 0xffffffff, 4); // sizes in an extra field that is not there
@@ -137,7 +141,7 @@ static void test_cut_and_flipped(void **state)
         assert_int_equal(open_bytes(*state, &file, &zip, &error), ZERO_ERR_DATA);
     }
     file.length = length;
-    for (size_t at = 0; at < length; at += 1 + (at > 8192 && at < length - 4096)) { // whatever opens and agrees with its checksums has the same records
+    for (size_t at = 0; at < length; at += at > 4096 && at < length - 4096 ? 7 : 1) { // whatever opens and agrees with its checksums has the same records
         data[at] ^= 0x10;
         zero_status status = open_bytes(*state, &file, &zip, &error);
         if (status == ZERO_OK) {
