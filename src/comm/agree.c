@@ -16,7 +16,7 @@ zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error)
     ZERO_TRY(zr_comm_broadcast(comm, &shared, sizeof shared, (int)first, error));
     zr_comm_barrier(comm, NULL); // whoever leaves may abort the communicator: not before all have the message
     *error = shared;
-    if (first != comm->rank)
+    if (mine == ZERO_OK)
         zr_error_prefix(error, "rank %d", (int)first);
     return shared.status;
 }

@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 
 // Collective. `mine` is this rank's status, described in *error (which may be NULL). The failure of the lowest rank that failed, on every rank,
-// or ZERO_OK; the others' message says whose it is.
+// or ZERO_OK; the message of those that did not fail themselves says whose it is.
 zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error);
 
 // Collective. The largest of the ranks' values, on every rank.

@@ -30,7 +30,7 @@ static void everyone_has_the_failure_of_the_lowest(void **state)
         run_threads(4, 30, fail_here, fails, results);
         for (int r = 0; r < 4; r++) {
             assert_int_equal(results[r].status, ZERO_ERR_IO);
-            assert_string_equal(results[r].error.message, r == first ? own : others);
+            assert_string_equal(results[r].error.message, fails[r] ? own : others);
         }
     }
 }
