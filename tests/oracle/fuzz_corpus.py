@@ -4,7 +4,9 @@ Usage: fuzz_corpus.py tests/fuzz/corpus
 """
 import collections
 import io
+import json
 import os
+import struct
 import sys
 import zipfile
 
@@ -53,3 +55,16 @@ by_piece.decoder = tokenizers.decoders.Sequence([tokenizers.decoders.Replace("â–
 trainer = tokenizers.trainers.BpeTrainer(vocab_size=40, special_tokens=["<unk>", "<s>", "</s>"], show_progress=False)
 by_piece.train_from_iterator(["the cat and the hat", "cats"], trainer)
 put("tokenizer", "by_piece.json", by_piece.to_str())
+
+vocabulary, merges = byte_level.get_vocab(), byte_level.to_str()
+pairs = [" ".join(m) if isinstance(m, list) else m for m in json.loads(merges)["model"]["merges"]]
+put("merges", "byte_level.txt", json.dumps(vocabulary) + "\n====\n#version: 0.2\n" + "\n".join(pairs) + "\n")
+
+put("token_file", "gpt2.bin", struct.pack("<256i", 20240520, 1, 6, *[0] * 253) + struct.pack("<6H", 464, 3797, 11, 50256, 0, 1))
+put("token_file", "llama3.bin", struct.pack("<256i", 20240801, 7, 3, *[0] * 253) + struct.pack("<3I", 128000, 15339, 128001))
+put("token_file", "nanogpt.bin", struct.pack("<5H", 464, 3797, 11, 50256, 13))
+for name, code, size in (("u16", 8, 2), ("i32", 4, 4)):
+    lengths = [3, 2, 64 // size - 5]  # of the 64 bytes that the target has
+    starts = [0, 3 * size, 5 * size]
+    put("megatron", name + ".idx", b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, code, 3, 3) + struct.pack("<3i", *lengths) + struct.pack("<3q", *starts)
+        + struct.pack("<3q", 0, 1, 3))

@@ -1,0 +1,29 @@
+// The index of a Megatron pair beside ids that are there: 64 bytes. Every document lies among them.
+#include "fuzz.h"
+
+#include "data/token_file.h"
+
+static void read_documents(const zr_token_file *file)
+{
+    for (int64_t d = 0; d < file->documents; d++) {
+        int64_t first, count;
+        int32_t ids[64];
+        zr_token_file_document(file, d, &first, &count);
+        fuzz_must(first >= 0 && count >= 0 && first <= file->count && count <= file->count - first && count <= 64);
+        zr_token_file_read(file, first, count, ids);
+    }
+}
+
+zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
+{
+    char ids[64];
+    zr_token_file file;
+    for (int i = 0; i < ZR_COUNT(ids); i++)
+        ids[i] = (char)(i % 7);
+    fuzz_put("x.bin", ids, sizeof ids);
+    ZERO_TRY(zr_token_file_open(fuzz_put("x.idx", data, size), ZR_TOKENS_MEGATRON, &file, error));
+    fuzz_must(file.count >= 0 && file.count <= 64 / file.bytes);
+    read_documents(&file);
+    zr_token_file_close(&file);
+    return ZERO_OK;
+}
