@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Dead ranks, signals, a dead parent, zero run: everything ends in two seconds with one line, and nothing stays behind.
+# Dead ranks, signals, a dead parent, zero run: everything ends in two seconds with one line, or saves, and nothing stays behind.
 . "$(dirname "$0")/lib.sh"
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0 # a sanitizer would turn the signal into an exit code
 now() { date +%s%N; }
@@ -29,7 +29,7 @@ ended() { # ended CODE: the parent ended with it in two seconds of $begin, and s
     wait $parent || got=$?
     local ms=$((($(now) - begin) / 1000000))
     [ $got -eq "$1" ] || fail "exit code $got, not $1: $(cat err.txt)"
-    [ $ms -lt 3000 ] || fail "ended after $ms ms"
+    [ $ms -lt 3000 ] || [ "$1" -eq 75 ] || fail "ended after $ms ms" # a save takes what the disk takes
     for pid in $children; do kill -0 "$pid" 2>/dev/null && fail "rank process $pid is left"; done
     [ -z "$(ours_in_shm)" ] || fail "left in /dev/shm"
 }
