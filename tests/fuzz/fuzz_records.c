@@ -1,0 +1,47 @@
+// JSONL of texts, prompts and completions, and conversations: every part of a document lies inside of it, and what is left is counted right.
+#include "fuzz.h"
+
+#include "data/records.h"
+
+#include <string.h>
+
+static void check(const zr_document *document)
+{
+    size_t begin = 0;
+    for (int i = 0; i < document->count; i++) {
+        fuzz_must(document->segments[i].end >= begin && document->segments[i].end <= document->text.length);
+        begin = document->segments[i].end;
+    }
+}
+
+static zero_status read_all(const char *text, size_t size, const zr_chat *chat, zero_error *error)
+{
+    zr_records records = {.path = "x.jsonl", .text = text, .length = size, .chat = chat};
+    zr_record record = {.ends = false};
+    zero_status status = ZERO_OK;
+    int64_t left = zr_records_count(records);
+    fuzz_must(left >= 0);
+    for (bool more = true; more && status == ZERO_OK;) {
+        status = zr_records_next(&records, &record, &more, error);
+        if (status == ZERO_OK && record.document.text.failed) // whoever encodes it sees that
+            status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for a document");
+        if (status == ZERO_OK && more) {
+            check(&record.document);
+            fuzz_must(--left >= 0 && zr_records_count(records) == left && records.at <= size);
+        }
+    }
+    fuzz_must(status != ZERO_OK || left == 0);
+    zr_document_free(&record.document);
+    return status;
+}
+
+zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
+{
+    static const char *const formats[] = {"chatml", "llama2", "llama3", "mistral"};
+    zr_chat chat = {.format = NULL};
+    const char *format = formats[size % ZR_COUNT(formats)];
+    ZERO_TRY(zr_chat_load(NULL, format, &chat, error));
+    zero_status status = read_all((const char *)data, size, &chat, error);
+    zr_chat_free(&chat);
+    return status;
+}
