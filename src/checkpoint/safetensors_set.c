@@ -94,7 +94,8 @@ static int by_name(const void *a, const void *b)
 
 static zero_status sort_tensors(zr_st_set *set, zero_error *error)
 {
-    qsort(set->tensors, (size_t)set->tensor_count, sizeof *set->tensors, by_name);
+    if (set->tensor_count)
+        qsort(set->tensors, (size_t)set->tensor_count, sizeof *set->tensors, by_name);
     for (int i = 1; i < set->tensor_count; i++) {
         const zr_st_tensor *before = &set->tensors[i - 1], *tensor = &set->tensors[i];
         if (!strcmp(before->name, tensor->name))
