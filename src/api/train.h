@@ -40,7 +40,7 @@ typedef struct zr_train {
     zr_observation *observed;   // the engine's; NULL: nothing is asked for
     zr_step_range profiled;     // steps of --profile; first 0: none
     zr_outputs outputs;         // rank 0
-    struct { int64_t batch, micro_batch, ranks; } before; // samples of a step, of a micro-batch, and ranks of the checkpoint that it goes on from; 0: none
+    struct { int64_t batch, micro_batch, ranks; } before; // samples of a step, of a micro-batch, and ranks of what it goes on from; 0: nothing
     int64_t replay_to;          // a replay ends after so many steps, and keeps nothing; 0: it is a training
     // while it runs
     int64_t first_step;         // steps that were made before this run: of the checkpoint that it goes on from

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "checkpoint/manifest.h"
 #include "comm/agree.h"
 
@@ -19,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { MOST_CONFIG = 1 << 24 }; // bytes
 static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, beside what steps and saves have taken so far
 
 static char *path_of(const char *out_dir, const char *name, zero_error *error)
@@ -76,21 +78,35 @@ static int64_t integer_in(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-// Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
-static zero_status look_ahead(const zr_train *train, int64_t facts[3], zero_error *error)
+// Samples of a step, of a micro-batch, and ranks: of the checkpoint, or of a run that ended before its first one (its config.json).
+static void read_batch(const char *checkpoint, const char *config, int64_t facts[3])
 {
-    const zr_train silent = {.options = train->options};
     zr_manifest manifest;
-    char *folder = path_of(train->options->out_dir, "", error), *path = NULL;
-    zero_status status = folder ? find_newest(&silent, folder, &path, error) : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK && path && zr_manifest_read(path, &manifest, NULL) == ZERO_OK) {
+    json_t *root = NULL;
+    if (checkpoint && zr_manifest_read(checkpoint, &manifest, NULL) == ZERO_OK) {
         const json_t *more = json_object_get(manifest.state, "train");
         facts[0] = integer_in(manifest.state, "train_batch_size");
         facts[1] = integer_in(more, "micro_batch");
         facts[2] = integer_in(more, "ranks");
         zr_manifest_free(&manifest);
+    } else if (!checkpoint && zr_path_exists(config) && zr_json_load(config, MOST_CONFIG, &root, NULL) == ZERO_OK) {
+        facts[0] = integer_in(root, "train_batch_size");
+        facts[1] = integer_in(root, "train_micro_batch_size_per_gpu");
+        facts[2] = integer_in(json_object_get(json_object_get(root, "libzero"), "run"), "ranks");
+        json_decref(root);
     }
+}
+
+// Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
+static zero_status look_ahead(const zr_train *train, int64_t facts[3], zero_error *error)
+{
+    const zr_train silent = {.options = train->options};
+    char *folder = path_of(train->options->out_dir, "", error), *config = zr_sprintf(error, "%s/config.json", train->options->out_dir), *path = NULL;
+    zero_status status = folder && config ? find_newest(&silent, folder, &path, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        read_batch(path, config, facts);
     zr_free(path);
+    zr_free(config);
     zr_free(folder);
     return status;
 }

@@ -34,7 +34,7 @@ static zero_status apply_fields(const zr_train *train, zr_config *config, const 
     return ZERO_OK;
 }
 
-// Other ranks than the checkpoint's make steps of as many samples, by as many micro-batches as that takes: otherwise they would read other
+// Other ranks than those before them make steps of as many samples, by as many micro-batches as that takes: otherwise they would read other
 // text from here on.
 static zero_status keep_batch(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
 {
@@ -50,7 +50,7 @@ static zero_status keep_batch(const zr_train *train, zr_config *config, const ze
         while (micro > 1 && batch % (ranks * micro))
             micro--;
     if (micro < 1 || batch % (ranks * micro))
-        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint to go on from has steps of %lld samples; %lld ranks with micro-batches of %lld cannot make them", (long long)batch,
+        return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %lld ranks with micro-batches of %lld cannot make them", (long long)batch,
                        (long long)ranks, (long long)micro);
     snprintf(number[0], sizeof number[0], "%lld", (long long)batch);
     snprintf(number[1], sizeof number[1], "%lld", (long long)micro);

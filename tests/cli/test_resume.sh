@@ -63,12 +63,12 @@ SLURM_JOB_END_TIME=$(($(date +%s) + 3600)) train $RUN --out broken --resume
 same unbroken broken
 
 # A rank dies: all start again, with as many ranks or with those that remain; how often is bounded.
-steps_of() { grep -c '"loss"' "$1/metrics.jsonl" 2>/dev/null; }
+steps_of() { cat "$1/metrics.jsonl" 2>/dev/null | grep -c '"loss"'; } # also where there is none yet
 kill_ranks() { # kill_ranks KILLS OPTION...: a run in broken whose last rank is killed so often; its exit code in $code; whether all kills met it
     local kills=$1 k last met=0
     shift
     rm -rf broken
-    "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $COMMON --ranks 3 --micro-batch 4 --steps 200 --save-every 10 --out broken "$@" >out.txt 2>err.txt &
+    "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $COMMON --ranks 3 --micro-batch 4 --steps 200 $SAVES --out broken "$@" >out.txt 2>err.txt &
     parent=$!
     last=0
     for k in $(seq $kills); do
@@ -85,7 +85,7 @@ restarted() { # the same, once more where the run was faster
     for _ in 1 2 3 4 5; do kill_ranks "$@" && return; done
     fail "no kill in time: $(cat err.txt)"
 }
-COMMON="--seed 5"
+COMMON="--seed 5" SAVES="--save-every 10"
 train $COMMON --ranks 3 --micro-batch 4 --steps 200 --save-every 10 --out whole --overwrite
 restarted 2 --restarts 2
 [ $code -eq 0 ] && grep -q 'rank 2 was killed by signal 9 .*; restart 2 of 2, with 3 ranks' err.txt || fail "restarts: $code, $(cat err.txt)"
@@ -99,6 +99,9 @@ runs = [[json.loads(l) for l in open(d + "/metrics.jsonl") if '"loss"' in l] for
 assert [l["step"] for l in runs[1]] == list(range(1, 201))
 assert runs[0][-1]["tokens"] == runs[1][-1]["tokens"] and abs(runs[0][-1]["loss"] - runs[1][-1]["loss"]) < 2e-2, (runs[0][-1], runs[1][-1])
 PY
+SAVES= restarted 1 --restarts 1 --min-ranks 1 # there is no checkpoint yet: from the first step, of as many samples
+[ $code -eq 0 ] && grep -q 'restart 1 of 1, with 2 ranks' err.txt || fail "fewer ranks from the start: $code, $(cat err.txt)"
+[ "$(grep -o '"tokens":[0-9]*' whole/metrics.jsonl | sort -u)" = "$(grep -o '"tokens":[0-9]*' broken/metrics.jsonl | sort -u)" ] || fail "two ranks make steps of another size"
 restarted 2 --restarts 1
 [ $code -eq 137 ] || fail "one restart too many: $code, $(cat err.txt)"
 expect 0 "$ZERO" run --ranks 3 --restarts 3 --min-ranks 2 sh -c 'echo $ZERO_RESTART of $WORLD_SIZE; [ $RANK -gt 0 ] || [ $ZERO_RESTART -gt 1 ] || kill -KILL $$; [ $ZERO_RESTART -gt 1 ] || exec sleep 30'
