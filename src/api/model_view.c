@@ -6,7 +6,7 @@
 typedef struct visiting {
     const zr_model_view *view;
     const zr_piece *piece;
-    const zr_portion *portion;
+    const zr_portion *portion; // NULL: an outline
     zr_range_use use;
     void *user;
     zero_status status;
@@ -17,7 +17,11 @@ static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, in
 {
     visiting *v = user;
     for (int64_t done = 0, run; done < count && v->status == ZERO_OK; done += run) {
-        zr_weight_range range = {.tensor = v->view->by_number[tensor->number], .dtype = v->portion->dtype, .data = zr_portion_at(v->portion, first + done)};
+        zr_weight_range range = {.tensor = v->view->by_number[tensor->number]};
+        if (v->portion) {
+            range.dtype = v->portion->dtype;
+            range.data = zr_portion_at(v->portion, first + done);
+        }
         range.count = run = zr_tile_run(tensor->desc, first - tensor->first + done, count - done, &range.first);
         v->status = v->use(v->user, &range, v->error);
     }
@@ -48,6 +52,20 @@ static zero_status visit_ranges(void *user, int part, bool changed, zr_range_use
                                             : zr_engine_visit_state(view->engine, part, view->vector, changed, use_portion, &visiting, error);
 }
 
+static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
+{
+    return (zr_span){zr_engine_comm(view->engine)->rank * piece->shard, piece->shard};
+}
+
+static zero_status outline_ranges(void *user, int part, zr_range_use use, void *use_user, zero_error *error)
+{
+    const zr_model_view *view = user;
+    visiting visiting = {.view = view, .piece = &zr_engine_plan(view->engine)->pieces[part], .use = use, .user = use_user, .error = error};
+    if (has(view, part))
+        zr_for_parts(visiting.piece, shard_of(view, visiting.piece), use_part, &visiting);
+    return visiting.status;
+}
+
 static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     *(int64_t *)user += count;
@@ -75,7 +93,7 @@ static void list_piece(zr_model_view *view, const zr_piece *piece)
         view->by_number[tensor->number] = whole_of(view, tensor);
         view->listed[view->view.tensor_count++] = view->by_number[tensor->number];
     }
-    zr_for_parts(piece, (zr_span){zr_engine_comm(view->engine)->rank * piece->shard, piece->shard}, add_elements, &view->view.elements);
+    zr_for_parts(piece, shard_of(view, piece), add_elements, &view->view.elements);
 }
 
 zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_model_view *out, zero_error *error)
@@ -88,7 +106,7 @@ zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_model
         zr_model_view_free(out);
         return ZERO_ERR_MEMORY;
     }
-    out->view = (zr_weight_view){.tensors = out->listed, .parts = plan->piece_count, .visit = visit_ranges, .user = out};
+    out->view = (zr_weight_view){.tensors = out->listed, .parts = plan->piece_count, .visit = visit_ranges, .outline = outline_ranges, .user = out};
     for (int p = 0; p < plan->piece_count; p++)
         if (has(out, p))
             list_piece(out, &plan->pieces[p]);

@@ -4,8 +4,8 @@
 //   rank's thread   begin (names, files) | forward, backward ........ | update: await piece p, change it | end (manifest, name)
 //   beside                                 write piece 0, 1, 2, ... fsync
 //
-// Invariant, under the lock: pieces below `written` are in the page cache, so they may change; `ended` once all are on the disk, or one has
-// failed. No second copy: what a rank needs besides is an extent's buffer.
+// Invariant, under the lock: pieces below `written` have been copied from where they lie, so they may change; `ended` once all are on the disk, or one has
+// failed. No second copy: what a rank needs besides are the blocks of base/direct.c.
 #define _GNU_SOURCE
 #include "api/checkpoint.h"
 #include "comm/agree.h"

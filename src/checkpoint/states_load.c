@@ -1,7 +1,8 @@
-// Whole extents of this rank's ranges, whoever wrote them.
+// Whole extents of this rank's ranges, whoever wrote them. Which they are, and in which order, is known before the first is read.
 #include "checkpoint/states_internal.h"
 
 #include "base/crc32c.h"
+#include "base/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "comm/agree.h"
@@ -30,6 +31,8 @@ int zr_view_find(const zr_weight_view *view, const zero_tensor_desc *tensor, int
     return i;
 }
 
+static_assert(ZR_EXTENT_BYTES <= ZR_DIRECT_EXTENT, "an extent is read at once");
+
 typedef struct loading {
     zero_comm *comm;
     const char *directory;
@@ -38,8 +41,12 @@ typedef struct loading {
     const zr_manifest_tensor **tensors; // (view->tensor_count) of the file, by the view's order
     char *path;
     int fd, last;
-    const zr_extent *held;              // that lies in the block
-    char *block;                        // ZR_EXTENT_BYTES, and as much where types differ, and again
+    zr_buffer extents;                  // of zr_direct_extent: all that are read, in their order
+    int64_t next;                       // of them
+    zr_direct_reader *reader;
+    const zr_extent *held;              // that was read last
+    const char *stored;                 // its bytes
+    char *block;                        // ZR_EXTENT_BYTES where types differ, and again to compare
     zr_states_difference *difference;   // NULL: ranges are filled; else compared
 } loading;
 
@@ -114,91 +121,144 @@ static const zr_extent *find_extent(const zr_manifest_tensor *tensor, int64_t el
     return &tensor->extents[low];
 }
 
-static zero_status hold(loading *l, const zr_manifest_tensor *tensor, const zr_extent *extent, zero_error *error)
+typedef struct overlap { // elements [from, from+count) of an extent are [done, done+count) of a range
+    const zr_manifest_tensor *tensor;
+    const zr_extent *extent;
+    const zr_weight_range *range;
+    int64_t from, done, count;
+} overlap;
+
+static zr_direct_extent place_of(const loading *l, const overlap *o)
 {
     int64_t size = (int64_t)zero_dtype_bytes(l->file->dtype);
+    return (zr_direct_extent){o->tensor->begin + o->extent->first * size, o->extent->count * size};
+}
+
+static zero_status hold(loading *l, const overlap *o, zero_error *error)
+{
+    const zr_extent *extent = o->extent;
+    const zr_direct_extent place = place_of(l, o), *listed = (const zr_direct_extent *)(const void *)l->extents.data + l->next;
+    uint32_t found;
     if (l->held == extent)
         return ZERO_OK;
     l->held = NULL;
-    ZERO_TRY(zr_file_pread(l->fd, l->block, (size_t)(extent->count * size), tensor->begin + extent->first * size, l->path, error));
-    uint32_t found = zr_crc32c(0, l->block, (size_t)(extent->count * size));
+    if ((size_t)l->next == l->extents.length / sizeof *listed || listed->offset != place.offset || listed->bytes != place.bytes)
+        return zr_fail(error, ZERO_ERR_INTERNAL, "reading \"%s\": the ranges of tensor \"%s\" are not those of its outline", l->path, o->tensor->name);
+    ZERO_TRY(zr_direct_reader_next(l->reader, &l->stored, &found, error));
+    l->next++;
     if (found != extent->checksum) {
         char what[192];
-        snprintf(what, sizeof what, "%lld elements of tensor \"%s\" from %lld on", (long long)extent->count, tensor->name, (long long)extent->first);
+        snprintf(what, sizeof what, "%lld elements of tensor \"%s\" from %lld on", (long long)extent->count, o->tensor->name, (long long)extent->first);
         return damaged(l, what, found, extent->checksum, error);
     }
     l->held = extent;
     return ZERO_OK;
 }
 
-// count elements of the held extent, from `from` on, into the range.
-static void take(const loading *l, const zr_weight_range *range, int64_t done, int64_t from, int64_t count)
+// The elements of the held extent to where the range has them, or elsewhere.
+static void take(const loading *l, const overlap *o, void *to)
 {
-    const char *stored = l->block + from * (int64_t)zero_dtype_bytes(l->file->dtype);
-    char *to = (char *)range->data + done * (int64_t)zero_dtype_bytes(range->dtype);
-    float *wide = (float *)(void *)(l->block + ZR_EXTENT_BYTES);
-    if (range->dtype == l->file->dtype) {
-        memcpy(to, stored, (size_t)count * zero_dtype_bytes(range->dtype));
+    const char *stored = l->stored + o->from * (int64_t)zero_dtype_bytes(l->file->dtype);
+    float *wide = (float *)(void *)l->block;
+    if (o->range->dtype == l->file->dtype) {
+        memcpy(to, stored, (size_t)o->count * zero_dtype_bytes(o->range->dtype));
         return;
     }
-    zr_widen(l->file->dtype, stored, count, wide);
-    zr_narrow(range->dtype, wide, count, to);
+    zr_widen(l->file->dtype, stored, o->count, wide);
+    zr_narrow(o->range->dtype, wide, o->count, to);
 }
 
-// The same elements as `take` would leave them, beside those that are there.
-static void compare(const loading *l, const zr_weight_range *range, int64_t done, int64_t from, int64_t count)
+// The elements that `take` would bring, beside those that are there.
+static void compare(const loading *l, const overlap *o, const char *is)
 {
-    size_t size = zero_dtype_bytes(range->dtype);
-    const char *is = (const char *)range->data + done * (int64_t)size;
-    float *wide = (float *)(void *)(l->block + ZR_EXTENT_BYTES), *beside = wide + ZR_EXTENT_BYTES / (int64_t)sizeof *wide;
-    zr_weight_range stored = {.data = beside, .dtype = range->dtype, .count = count};
+    size_t size = zero_dtype_bytes(o->range->dtype);
+    char *beside = l->block + ZR_EXTENT_BYTES;
     zr_states_difference *d = l->difference;
-    take(l, &stored, 0, from, count);
-    if (!memcmp(is, beside, (size_t)count * size))
+    take(l, o, beside);
+    if (!memcmp(is, beside, (size_t)o->count * size))
         return;
     if (!d->elements) {
         snprintf(d->vector, sizeof d->vector, "%s", l->vector->name);
-        snprintf(d->tensor, sizeof d->tensor, "%s", range->tensor->name);
+        snprintf(d->tensor, sizeof d->tensor, "%s", o->range->tensor->name);
     }
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < o->count; i++) {
         float a, b;
-        if (!memcmp(is + i * (int64_t)size, (char *)beside + i * (int64_t)size, size))
+        if (!memcmp(is + i * (int64_t)size, beside + i * (int64_t)size, size))
             continue;
-        zr_widen(range->dtype, is + i * (int64_t)size, 1, &a);
-        zr_widen(range->dtype, (char *)beside + i * (int64_t)size, 1, &b);
+        zr_widen(o->range->dtype, is + i * (int64_t)size, 1, &a);
+        zr_widen(o->range->dtype, beside + i * (int64_t)size, 1, &b);
         d->largest = fmax(d->largest, fabs((double)a - (double)b));
         d->elements++;
     }
 }
 
-static zero_status read_range(void *user, const zr_weight_range *range, zero_error *error)
+typedef zero_status (*overlap_use)(loading *l, const overlap *o, zero_error *error);
+
+// Extent after extent that a range's elements lie in.
+static zero_status for_extents(loading *l, const zr_weight_range *range, overlap_use use, zero_error *error)
 {
-    loading *l = user;
     l->last = zr_view_find(&l->vector->view, range->tensor, l->last);
-    const zr_manifest_tensor *tensor = l->tensors[l->last];
-    for (int64_t done = 0, n; done < range->count; done += n) {
-        const zr_extent *extent = find_extent(tensor, range->first + done);
-        int64_t from = range->first + done - extent->first;
-        n = ZR_MIN(range->count - done, extent->count - from);
-        ZERO_TRY(hold(l, tensor, extent, error));
-        (l->difference ? compare : take)(l, range, done, from, n);
-        zr_comm_progress(l->comm, l->comm->step);
+    overlap o = {.tensor = l->tensors[l->last], .range = range};
+    for (; o.done < range->count; o.done += o.count) {
+        o.extent = find_extent(o.tensor, range->first + o.done);
+        o.from = range->first + o.done - o.extent->first;
+        o.count = ZR_MIN(range->count - o.done, o.extent->count - o.from);
+        ZERO_TRY(use(l, &o, error));
     }
     return ZERO_OK;
 }
 
-static zero_status read_vector(loading *l, zero_error *error)
+static zero_status list_extent(loading *l, const overlap *o, zero_error *error)
+{
+    const zr_direct_extent place = place_of(l, o);
+    if (l->held != o->extent)
+        zr_buffer_append(&l->extents, &place, sizeof place);
+    l->held = o->extent;
+    return ZERO_OK;
+}
+
+static zero_status use_extent(loading *l, const overlap *o, zero_error *error)
+{
+    char *data = (char *)o->range->data + o->done * (int64_t)zero_dtype_bytes(o->range->dtype);
+    ZERO_TRY(hold(l, o, error));
+    if (l->difference)
+        compare(l, o, data);
+    else
+        take(l, o, data);
+    zr_comm_progress(l->comm, l->comm->step);
+    return ZERO_OK;
+}
+
+static zero_status list_range(void *user, const zr_weight_range *range, zero_error *error) { return for_extents(user, range, list_extent, error); }
+static zero_status read_range(void *user, const zr_weight_range *range, zero_error *error) { return for_extents(user, range, use_extent, error); }
+
+static zero_status list_extents(loading *l, zero_error *error)
 {
     const zr_weight_view *view = &l->vector->view;
+    for (int part = 0; part < view->parts; part++)
+        ZERO_TRY(view->outline(view->user, part, list_range, l, error));
+    l->held = NULL;
+    return l->extents.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the extents of \"%s\"", l->path) : ZERO_OK;
+}
+
+static zero_status read_extents(loading *l, zero_error *error)
+{
+    ZERO_TRY(list_extents(l, error));
+    ZERO_TRY(zr_direct_reader_create(l->path, (const zr_direct_extent *)(const void *)l->extents.data, (int64_t)(l->extents.length / sizeof(zr_direct_extent)), &l->reader, error));
+    zero_status status = zr_view_visit(&l->vector->view, !l->difference, read_range, l, error);
+    zr_direct_reader_destroy(l->reader);
+    return status;
+}
+
+static zero_status read_vector(loading *l, zero_error *error)
+{
     ZERO_TRY(match_tensors(l, error));
     l->fd = open(l->path, O_RDONLY | O_CLOEXEC);
     if (l->fd < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", l->path);
     zero_status status = check_header(l, error);
-    if (status == ZERO_OK)
-        status = zr_view_visit(view, !l->difference, read_range, l, error);
     close(l->fd);
-    return status;
+    return status == ZERO_OK ? read_extents(l, error) : status;
 }
 
 static zero_status load_vector(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vector, zr_states_difference *difference, zero_error *error)
@@ -206,12 +266,13 @@ static zero_status load_vector(zero_comm *comm, const char *directory, const zr_
     char name[ZERO_MESSAGE_BYTES];
     snprintf(name, sizeof name, "%s.safetensors", vector->name);
     loading l = {.comm = comm, .directory = directory, .vector = vector, .file = zr_manifest_find(manifest, name), .path = zr_states_path(directory, vector->name, error),
-                 .tensors = zr_alloc((size_t)(vector->view.tensor_count + 1) * sizeof *l.tensors, error), .block = zr_alloc((size_t)(3 * ZR_EXTENT_BYTES), error), .difference = difference};
+                 .tensors = zr_alloc((size_t)(vector->view.tensor_count + 1) * sizeof *l.tensors, error), .block = zr_alloc((size_t)(2 * ZR_EXTENT_BYTES), error), .difference = difference};
     zero_status status = l.path && l.tensors && l.block ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && !l.file)
         status = zr_fail(error, ZERO_ERR_DATA, "the checkpoint \"%s\" has no %s, which this training keeps: it was made with another optimizer or precision", directory, vector->name);
     if (status == ZERO_OK)
         status = read_vector(&l, error);
+    zr_buffer_free(&l.extents);
     zr_free(l.tensors);
     zr_free(l.block);
     zr_free(l.path);

@@ -1,8 +1,8 @@
 // Every phase that one rank can fail in ends in zr_comm_agree. The directory has its name only after every rank's bytes are on the disk.
-#define _GNU_SOURCE
 #include "checkpoint/states_internal.h"
 
 #include "base/crc32c.h"
+#include "base/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "comm/agree.h"
@@ -16,8 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ON_THEIR_WAY = 64 }; // extents that the kernel may still be writing, so that memory does not fill up and the last fsync is short
-
 typedef struct written { int32_t vector, tensor; zr_extent extent; } written; // what a rank tells rank 0
 
 struct zr_states_saving {
@@ -27,11 +25,11 @@ struct zr_states_saving {
     json_t *state;
     int count, vector;       // vector: that is being written
     zr_st_layout *layouts;   // (count)
-    int *fds;                // (count), -1: not open
+    zr_direct_file *files;   // (count), fd -1: not open
+    zr_direct *direct;       // to all of them
     int *lasts;              // (count) tensor that was written last
     char *block;             // an extent, where types differ
     zr_buffer extents;       // of struct written
-    int64_t arrived;         // the first so many of them are on the disk
     void (*beat)(void *user); // after every extent; NULL: none
     void *beat_user;
 };
@@ -56,12 +54,12 @@ static zero_status prepare(saving *s, const char *directory, zero_error *error)
     s->temporary = zr_directory_hidden(directory, error);
     s->lasts = zr_alloc((size_t)s->count * sizeof *s->lasts, error);
     s->layouts = zr_alloc((size_t)s->count * sizeof *s->layouts, error);
-    s->fds = zr_alloc((size_t)s->count * sizeof *s->fds, error);
+    s->files = zr_alloc((size_t)s->count * sizeof *s->files, error);
     s->block = zr_alloc((size_t)(2 * ZR_EXTENT_BYTES), error);
-    if (!s->directory || !s->temporary || !s->lasts || !s->layouts || !s->fds || !s->block)
+    if (!s->directory || !s->temporary || !s->lasts || !s->layouts || !s->files || !s->block)
         return ZERO_ERR_MEMORY;
     for (int v = 0; v < s->count; v++)
-        s->fds[v] = -1;
+        s->files[v].fd = -1;
     for (int v = 0; v < s->count; v++)
         ZERO_TRY(lay_out(s, v, error));
     return ZERO_OK;
@@ -83,29 +81,28 @@ static zero_status check_coverage(const saving *s, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status open_file(saving *s, int v, zero_error *error)
+static zero_status open_file(const saving *s, int v, zero_error *error)
 {
     bool first = s->comm->rank == 0;
-    char *path = zr_states_path(s->temporary, s->vectors[v].name, error);
-    if (!path)
+    zr_direct_file *file = &s->files[v];
+    const zr_st_layout *layout = &s->layouts[v];
+    file->path = zr_states_path(s->temporary, s->vectors[v].name, error);
+    if (!file->path)
         return ZERO_ERR_MEMORY;
-    s->fds[v] = open(path, O_WRONLY | O_CLOEXEC | (first ? O_CREAT | O_EXCL : 0), 0666);
-    zero_status status = ZERO_OK;
-    if (s->fds[v] < 0)
-        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot %s \"%s\"", first ? "create" : "open", path);
-    if (status == ZERO_OK && first)
-        status = zr_file_reserve(s->fds[v], s->layouts[v].total, path, error);
-    if (status == ZERO_OK && first)
-        status = zr_file_pwrite(s->fds[v], s->layouts[v].header.data, s->layouts[v].header.length, 0, path, error);
-    zr_free(path);
-    return status;
+    file->fd = open(file->path, O_WRONLY | O_CLOEXEC | (first ? O_CREAT | O_EXCL : 0), 0666);
+    if (file->fd < 0)
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot %s \"%s\"", first ? "create" : "open", file->path);
+    if (!first)
+        return ZERO_OK;
+    ZERO_TRY(zr_file_reserve(file->fd, layout->total, file->path, error));
+    return zr_file_pwrite(file->fd, layout->header.data, layout->header.length, 0, file->path, error);
 }
 
 static zero_status open_files(saving *s, zero_error *error)
 {
     for (int v = 0; v < s->count; v++)
         ZERO_TRY(open_file(s, v, error));
-    return ZERO_OK;
+    return zr_direct_create(s->files, s->count, &s->direct, error);
 }
 
 static zero_status create_files(saving *s, zero_error *error)
@@ -131,38 +128,6 @@ static const void *as_stored(const saving *s, const zr_weight_range *range, int6
     return narrow;
 }
 
-static int64_t offset_of(const saving *s, const written *one)
-{
-    return s->layouts[one->vector].begin[one->tensor] + one->extent.first * (int64_t)zero_dtype_bytes(s->vectors[one->vector].dtype);
-}
-
-static zero_status cannot_sync(const saving *s, int vector, zero_error *error)
-{
-    return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring %s of \"%s\" to the disk", s->vectors[vector].name, s->temporary);
-}
-
-// Only a hint where the system knows it, but an error of the disk is told once, to this call or to fsync.
-static zero_status nudge(const saving *s, const written *one, unsigned flags, zero_error *error)
-{
-    int64_t bytes = one->extent.count * (int64_t)zero_dtype_bytes(s->vectors[one->vector].dtype);
-    if (!sync_file_range(s->fds[one->vector], offset_of(s, one), bytes, flags))
-        return ZERO_OK;
-    bool unknown = errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EPERM;
-    return unknown ? ZERO_OK : cannot_sync(s, one->vector, error);
-}
-
-// The newest extent sets out for the disk; those that were written long before have arrived there.
-static zero_status send_on(saving *s, const written *newest, zero_error *error)
-{
-    int64_t count = (int64_t)(s->extents.length / sizeof *newest);
-    if (s->extents.failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory);
-    ZERO_TRY(nudge(s, newest, SYNC_FILE_RANGE_WRITE, error));
-    for (; count - s->arrived > ON_THEIR_WAY; s->arrived++)
-        ZERO_TRY(nudge(s, (const written *)(void *)s->extents.data + s->arrived, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER, error));
-    return ZERO_OK;
-}
-
 static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
 {
     saving *s = user;
@@ -173,10 +138,9 @@ static zero_status write_range(void *user, const zr_weight_range *range, zero_er
     for (int64_t done = 0, n; done < range->count; done += n) {
         n = ZR_MIN(range->count - done, most);
         const void *data = as_stored(s, range, done, n);
-        written one = {s->vector, *last, {range->first + done, n, zr_crc32c(0, data, (size_t)(n * size))}};
-        ZERO_TRY(zr_file_pwrite(s->fds[s->vector], data, (size_t)(n * size), offset_of(s, &one), s->temporary, error));
+        written one = {s->vector, *last, {.first = range->first + done, .count = n}};
+        ZERO_TRY(zr_direct_write(s->direct, s->vector, s->layouts[s->vector].begin[*last] + one.extent.first * size, data, (size_t)(n * size), &one.extent.checksum, error));
         zr_buffer_append(&s->extents, &one, sizeof one);
-        ZERO_TRY(send_on(s, &one, error));
         if (s->beat)
             s->beat(s->beat_user);
     }
@@ -194,10 +158,9 @@ zero_status zr_states_save_part(saving *s, int part, zero_error *error)
 
 zero_status zr_states_save_sync(saving *s, zero_error *error)
 {
-    for (int v = 0; v < s->count; v++)
-        if (fsync(s->fds[v]))
-            return cannot_sync(s, v, error);
-    return ZERO_OK;
+    if (s->extents.failed)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory);
+    return zr_direct_sync(s->direct, error);
 }
 
 // Every rank's extents on rank 0.
@@ -304,9 +267,12 @@ static zero_status finish(const saving *s, zr_buffer *all, zero_error *error)
 
 static void destroy(saving *s)
 {
+    zr_direct_destroy(s->direct);
     for (int v = 0; v < s->count; v++) {
-        if (s->fds && s->fds[v] >= 0)
-            close(s->fds[v]);
+        if (s->files && s->files[v].fd >= 0)
+            close(s->files[v].fd);
+        if (s->files)
+            zr_free(s->files[v].path);
         if (s->layouts)
             zr_st_layout_free(&s->layouts[v]);
     }
@@ -317,7 +283,7 @@ static void destroy(saving *s)
     zr_free(s->lasts);
     zr_free(s->layouts);
     zr_free(s->block);
-    zr_free(s->fds);
+    zr_free(s->files);
     zr_free(s);
 }
 

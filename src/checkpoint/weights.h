@@ -21,6 +21,8 @@ typedef struct zr_weight_view { // the ranges that this rank owns, of every tens
     int parts;        // in which `visit` takes them
     // Calls `use` with each range of a part in turn; data is there during the call, and where `changed` what the call writes there is kept.
     zero_status (*visit)(void *user, int part, bool changed, zr_range_use use, void *use_user, zero_error *error);
+    // The same elements in the same order, without their data (NULL); of a view that is only written: NULL.
+    zero_status (*outline)(void *user, int part, zr_range_use use, void *use_user, zero_error *error);
     void *user;
 } zr_weight_view;
 

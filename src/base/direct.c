@@ -1,0 +1,224 @@
+// Invariant: a block is its thread's while `busy`, which is under the lock, and the caller's otherwise.
+#define _GNU_SOURCE
+#include "base/direct.h"
+
+#include "base/alloc.h"
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ALIGN = 4096, BLOCK = 1 << 20, CHUNK = 1 << 16 }; // bytes; a chunk is summed while it lies in a cache
+enum { BLOCKS = 4, THREADS = 2 };
+
+typedef struct target {
+    zr_direct_file file;
+    int direct;          // the same, open with O_DIRECT; -1: there is no such way
+    atomic_bool refused; // it was opened, but takes no transfers
+} target;
+
+typedef struct block {
+    zr_direct *of;
+    char *data;        // (BLOCK), aligned
+    target *to;
+    int64_t base;      // of data[0] in the file, aligned
+    size_t first, end; // data[first, end) is to be written
+    bool busy;
+} block;
+
+struct zr_direct {
+    target *targets; // (count)
+    int count;
+    char *memory;
+    block blocks[BLOCKS];
+    block *current;  // that is being filled; NULL: none
+    zr_workers *threads;
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    zero_status status; // of the first write that failed; with its message under the lock
+    zero_error error;
+};
+
+// data[from, to), whose ends are aligned, as far as the file system takes it; *written is aligned too.
+static zero_status write_pages(const block *b, size_t from, size_t to, size_t *written, zero_error *error)
+{
+    *written = from;
+    while (*written < to && b->to->direct >= 0 && !b->to->refused) {
+        ssize_t put = pwrite(b->to->direct, b->data + *written, to - *written, b->base + (int64_t)*written);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0 && (errno == EINVAL || errno == EOPNOTSUPP))
+            b->to->refused = true;
+        else if (put < 0)
+            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write %zu bytes at %lld of \"%s\"", to - *written, (long long)(b->base + (int64_t)*written), b->to->file.path);
+        else if (put < ALIGN)
+            break;
+        else
+            *written += (size_t)put / ALIGN * ALIGN;
+    }
+    return ZERO_OK;
+}
+
+static zero_status cannot_sync(const target *to, zero_error *error)
+{
+    return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk", to->file.path);
+}
+
+static zero_status write_cached(const block *b, size_t from, size_t to, zero_error *error)
+{
+    return from < to ? zr_file_pwrite(b->to->file.fd, b->data + from, to - from, b->base + (int64_t)from, b->to->file.path, error) : ZERO_OK;
+}
+
+// Only a hint where the system knows it, but an error of the disk is told once, to this call or to fsync.
+static zero_status bring_to_disk(const block *b, zero_error *error)
+{
+    const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (!sync_file_range(b->to->file.fd, b->base + (int64_t)b->first, (off_t)(b->end - b->first), all))
+        return ZERO_OK;
+    bool unknown = errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EPERM;
+    return unknown ? ZERO_OK : cannot_sync(b->to, error);
+}
+
+static zero_status write_block(const block *b, zero_error *error)
+{
+    size_t from = ZR_MIN((b->first + ALIGN - 1) / ALIGN * ALIGN, b->end), to = ZR_MAX(b->end / ALIGN * ALIGN, from), written;
+    ZERO_TRY(write_cached(b, b->first, from, error));
+    ZERO_TRY(write_pages(b, from, to, &written, error));
+    ZERO_TRY(write_cached(b, written, b->end, error));
+    return written < to ? bring_to_disk(b, error) : ZERO_OK;
+}
+
+static void serve(void *argument)
+{
+    block *b = argument;
+    zr_direct *d = b->of;
+    zero_error error;
+    zero_status status = write_block(b, &error);
+    pthread_mutex_lock(&d->lock);
+    if (status != ZERO_OK && d->status == ZERO_OK) {
+        d->status = status;
+        d->error = error;
+    }
+    b->busy = false;
+    pthread_cond_signal(&d->freed);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static zero_status failure(zr_direct *d, zero_error *error)
+{
+    pthread_mutex_lock(&d->lock);
+    zero_status status = d->status;
+    if (status != ZERO_OK && error)
+        *error = d->error;
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+static zero_status send(zr_direct *d, zero_error *error)
+{
+    block *b = d->current;
+    d->current = NULL;
+    if (!b)
+        return ZERO_OK;
+    b->busy = true; // no thread knows of it yet
+    return zr_workers_submit(d->threads, serve, b, error);
+}
+
+// A block for bytes from `offset` on, once one is free.
+static void begin(zr_direct *d, target *to, int64_t offset)
+{
+    pthread_mutex_lock(&d->lock);
+    while (!d->current) {
+        for (int i = 0; i < BLOCKS && !d->current; i++)
+            d->current = d->blocks[i].busy ? NULL : &d->blocks[i];
+        if (!d->current)
+            pthread_cond_wait(&d->freed, &d->lock);
+    }
+    pthread_mutex_unlock(&d->lock);
+    block *b = d->current;
+    b->to = to;
+    b->base = offset / ALIGN * ALIGN;
+    b->first = b->end = (size_t)(offset - b->base);
+}
+
+zero_status zr_direct_write(zr_direct *d, int file, int64_t offset, const void *data, size_t bytes, uint32_t *checksum, zero_error *error)
+{
+    target *to = &d->targets[file];
+    *checksum = 0;
+    for (size_t done = 0, n; done < bytes; done += n) {
+        block *b = d->current;
+        if (b && (b->to != to || b->base + (int64_t)b->end != offset + (int64_t)done || b->end == BLOCK))
+            ZERO_TRY(send(d, error));
+        if (!d->current)
+            begin(d, to, offset + (int64_t)done);
+        b = d->current;
+        n = ZR_MIN(ZR_MIN(bytes - done, BLOCK - b->end), (size_t)CHUNK);
+        memcpy(b->data + b->end, (const char *)data + done, n);
+        *checksum = zr_crc32c(*checksum, b->data + b->end, n);
+        b->end += n;
+    }
+    return failure(d, error);
+}
+
+zero_status zr_direct_sync(zr_direct *d, zero_error *error)
+{
+    ZERO_TRY(send(d, error));
+    zr_workers_drain(d->threads);
+    ZERO_TRY(failure(d, error));
+    for (int i = 0; i < d->count; i++)
+        if (fsync(d->targets[i].file.fd))
+            return cannot_sync(&d->targets[i], error);
+    return ZERO_OK;
+}
+
+static zero_status prepare(zr_direct *d, const zr_direct_file *files, zero_error *error)
+{
+    d->targets = zr_alloc(((size_t)d->count + 1) * sizeof *d->targets, error);
+    d->memory = zr_alloc((size_t)BLOCKS * BLOCK + ALIGN, error);
+    if (!d->targets || !d->memory)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < d->count; i++)
+        d->targets[i] = (target){.file = files[i], .direct = open(files[i].path, O_WRONLY | O_DIRECT | O_CLOEXEC)};
+    char *aligned = d->memory + (ALIGN - (uintptr_t)d->memory % ALIGN) % ALIGN;
+    for (int i = 0; i < BLOCKS; i++)
+        d->blocks[i] = (block){.of = d, .data = aligned + (size_t)i * BLOCK};
+    return zr_workers_create(THREADS, BLOCKS, &d->threads, error);
+}
+
+zero_status zr_direct_create(const zr_direct_file *files, int count, zr_direct **out, zero_error *error)
+{
+    zr_direct *d = zr_alloc(sizeof *d, error);
+    *out = NULL;
+    if (!d)
+        return ZERO_ERR_MEMORY;
+    d->count = count;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->freed, NULL);
+    zero_status status = prepare(d, files, error);
+    if (status == ZERO_OK)
+        *out = d;
+    else
+        zr_direct_destroy(d);
+    return status;
+}
+
+void zr_direct_destroy(zr_direct *d)
+{
+    if (!d)
+        return;
+    zr_workers_destroy(d->threads);
+    for (int i = 0; i < d->count && d->targets; i++)
+        if (d->targets[i].direct >= 0)
+            close(d->targets[i].direct);
+    pthread_cond_destroy(&d->freed);
+    pthread_mutex_destroy(&d->lock);
+    zr_free(d->targets);
+    zr_free(d->memory);
+    zr_free(d);
+}

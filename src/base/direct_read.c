@@ -1,0 +1,143 @@
+// Invariant: extent i goes through slot i % SLOTS. A slot is a thread's until it is `ready`, which is under the lock, and then the caller's until
+// it asks for the next one.
+#define _GNU_SOURCE
+#include "base/direct.h"
+
+#include "base/alloc.h"
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+enum { ALIGN = 4096, SLOT = ZR_DIRECT_EXTENT + 2 * ALIGN, SLOTS = 6, THREADS = 2 };
+
+typedef struct slot {
+    zr_direct_reader *of;
+    char *memory;     // (SLOT), aligned
+    zr_direct_extent extent;
+    const char *data; // of its first byte
+    uint32_t checksum;
+    bool ready;
+    zero_status status;
+    zero_error error;
+} slot;
+
+struct zr_direct_reader {
+    const char *path;
+    const zr_direct_extent *extents; // (count)
+    int64_t count, begun, taken;
+    int fd, direct; // the same file; direct -1: there is no way past the cache
+    char *memory;
+    slot slots[SLOTS];
+    zr_workers *threads;
+    pthread_mutex_t lock;
+    pthread_cond_t readied;
+};
+
+// Whole pages around the extent. Whatever does not come is asked for again, through the cache, and what fails is told there.
+static bool read_pages(const zr_direct_reader *r, slot *s)
+{
+    int64_t first = s->extent.offset / ALIGN * ALIGN, lead = s->extent.offset - first, needed = lead + s->extent.bytes;
+    ssize_t got = r->direct >= 0 ? pread(r->direct, s->memory, (size_t)((needed + ALIGN - 1) / ALIGN * ALIGN), first) : -1;
+    s->data = s->memory + lead;
+    return got >= needed;
+}
+
+static void serve(void *argument)
+{
+    slot *s = argument;
+    zr_direct_reader *r = s->of;
+    s->status = ZERO_OK;
+    if (!read_pages(r, s)) {
+        s->data = s->memory;
+        s->status = zr_file_pread(r->fd, s->memory, (size_t)s->extent.bytes, s->extent.offset, r->path, &s->error);
+    }
+    if (s->status == ZERO_OK)
+        s->checksum = zr_crc32c(0, s->data, (size_t)s->extent.bytes);
+    pthread_mutex_lock(&r->lock);
+    s->ready = true;
+    pthread_cond_signal(&r->readied);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static zero_status begin_next(zr_direct_reader *r, zero_error *error)
+{
+    slot *s = &r->slots[r->begun % SLOTS];
+    if (r->begun == r->count)
+        return ZERO_OK;
+    s->extent = r->extents[r->begun++];
+    s->ready = false; // no thread knows of it yet
+    return zr_workers_submit(r->threads, serve, s, error);
+}
+
+static zero_status prepare(zr_direct_reader *r, zero_error *error)
+{
+    r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
+    if (r->fd < 0)
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", r->path);
+    r->direct = open(r->path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    r->memory = zr_alloc((size_t)SLOTS * SLOT + ALIGN, error);
+    if (!r->memory)
+        return ZERO_ERR_MEMORY;
+    char *aligned = r->memory + (ALIGN - (uintptr_t)r->memory % ALIGN) % ALIGN;
+    for (int i = 0; i < SLOTS; i++)
+        r->slots[i] = (slot){.of = r, .memory = aligned + (size_t)i * SLOT};
+    ZERO_TRY(zr_workers_create(THREADS, SLOTS, &r->threads, error));
+    for (int i = 1; i < SLOTS; i++) // the last slot is the caller's own, as if it had taken one before the first
+        ZERO_TRY(begin_next(r, error));
+    return ZERO_OK;
+}
+
+zero_status zr_direct_reader_create(const char *path, const zr_direct_extent *extents, int64_t count, zr_direct_reader **out, zero_error *error)
+{
+    *out = NULL;
+    zr_direct_reader *r = zr_alloc(sizeof *r, error);
+    if (!r)
+        return ZERO_ERR_MEMORY;
+    *r = (zr_direct_reader){.path = path, .extents = extents, .count = count, .fd = -1, .direct = -1};
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->readied, NULL);
+    zero_status status = prepare(r, error);
+    if (status == ZERO_OK)
+        *out = r;
+    else
+        zr_direct_reader_destroy(r);
+    return status;
+}
+
+zero_status zr_direct_reader_next(zr_direct_reader *r, const char **data, uint32_t *checksum, zero_error *error)
+{
+    slot *s = &r->slots[r->taken % SLOTS];
+    if (r->taken == r->count)
+        return zr_fail(error, ZERO_ERR_INTERNAL, "reading \"%s\": all of its %lld extents have been read", r->path, (long long)r->count);
+    ZERO_TRY(begin_next(r, error)); // in the slot that the caller leaves
+    r->taken++;
+    pthread_mutex_lock(&r->lock);
+    while (!s->ready)
+        pthread_cond_wait(&r->readied, &r->lock);
+    pthread_mutex_unlock(&r->lock);
+    if (s->status != ZERO_OK && error)
+        *error = s->error;
+    *data = s->data;
+    *checksum = s->checksum;
+    return s->status;
+}
+
+void zr_direct_reader_destroy(zr_direct_reader *r)
+{
+    if (!r)
+        return;
+    zr_workers_destroy(r->threads);
+    if (r->fd >= 0)
+        close(r->fd);
+    if (r->direct >= 0)
+        close(r->direct);
+    pthread_cond_destroy(&r->readied);
+    pthread_mutex_destroy(&r->lock);
+    zr_free(r->memory);
+    zr_free(r);
+}
