@@ -41,9 +41,10 @@ static zero_train_options options_of(const cli_arguments *a, const cli_overrides
         .seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1,
         .eval_every = !a->given[OPT_EVAL_EVERY] ? 0 : a->integer[OPT_EVAL_EVERY] ? a->integer[OPT_EVAL_EVERY] : -1,
         .sample_every = a->integer[OPT_SAMPLE_EVERY], .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND],
-        .save_every = a->integer[OPT_SAVE_EVERY], .save_seconds = a->real[OPT_SAVE_SECONDS], .keep = a->integer[OPT_KEEP], .resume = a->given[OPT_RESUME] || zero_restart_count() > 0,
+        .save_every = a->integer[OPT_SAVE_EVERY], .save_seconds = a->real[OPT_SAVE_SECONDS], .keep = a->integer[OPT_KEEP], .resume = a->given[OPT_RESUME],
+        .job = zero_run_job(), .restarted = zero_restart_count() > 0,
         .stop = signals->stop, .end_by = end_of_allocation(),
-        .profile = a->text[OPT_PROFILE], .dry_run = a->given[OPT_DRY_RUN], .strict = a->given[OPT_STRICT], .overwrite = a->given[OPT_OVERWRITE] && zero_restart_count() == 0,
+        .profile = a->text[OPT_PROFILE], .dry_run = a->given[OPT_DRY_RUN], .strict = a->given[OPT_STRICT], .overwrite = a->given[OPT_OVERWRITE],
         .logger = {.write = cli_console_log, .user = console}, .progress = cli_console_progress, .progress_user = console,
     };
 }

@@ -53,6 +53,8 @@ typedef struct zero_train_options {
     double save_seconds;      // a checkpoint where the last one is so old; 0: by steps alone
     int64_t keep;             // newest checkpoints that stay; 0: all
     int resume;               // go on from the newest whole checkpoint in out_dir, or from the start where there is none
+    const char *job;          // zero_run_job(): what a restart knows its own files by; NULL: none
+    int restarted;            // by zero_run, whose ranks have died: go on with what this job has written, by as many ranks as remain
     const volatile int *stop; // a signal number, on any rank, once the run is to end: all ranks save after the step under way and end with
                               // ZERO_ERR_STOPPED; may be NULL
     double end_by;            // seconds since 1970: saves and ends likewise shortly before; 0: no such time
@@ -127,6 +129,9 @@ ZERO_API zero_status zero_run(const zero_run_options *options, int *exit_code, z
 // How often zero_run had started the ranks before it started these: 0 in the first attempt and without a supervisor. Whoever finds more goes on
 // from its last checkpoint.
 ZERO_API int zero_restart_count(void);
+// A name that all ranks and attempts of one zero_run have, and those of no other: what a restart knows its own files by (zero_train_options.job).
+// NULL without a supervisor.
+ZERO_API const char *zero_run_job(void);
 
 // Ranks of the job that a launcher (zero run, mpirun, srun, torchrun) describes in the environment; 0: there is none.
 ZERO_API zero_status zero_launched_ranks(int *ranks, zero_error *error);

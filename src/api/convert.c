@@ -168,16 +168,17 @@ static zero_status adopt(converting *c, const char *path)
 
 static zero_status to_checkpoint(converting *c)
 {
-    int64_t step = json_integer_value(json_object_get(c->source.state, "step")), steps[ZR_MOST_CHECKPOINTS];
+    int64_t step = json_integer_value(json_object_get(c->source.state, "step"));
+    zr_checkpoints there = {0};
     if (c->source.kind == ZR_SOURCE_CHECKPOINT)
         return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is a checkpoint of libzero already: any number of ranks, stage and precision load it as it is", c->from);
     if (c->source.kind != ZR_SOURCE_DEEPSPEED)
         return zr_fail(c->error, ZERO_ERR_UNSUPPORTED, "\"%s\" is a model, which has no state of a training: zero train --model starts from it, zero_load_weights reads it", c->from);
     if (c->options->dtype || c->options->shard_bytes)
         return zr_fail(c->error, ZERO_ERR_USAGE, "a checkpoint is whole and in fp32: dtype and shard size are of --format hf");
-    char *folder = zr_sprintf(c->error, "%s/" ZR_CHECKPOINTS, c->to), *path = folder ? zr_sprintf(c->error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)step) : NULL;
-    zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK && zr_list_checkpoints(folder, steps))
+    char *folder = zr_sprintf(c->error, "%s/" ZR_CHECKPOINTS, c->to), *path = folder ? zr_checkpoint_path(folder, step, c->error) : NULL;
+    zero_status status = path ? zr_checkpoints_list(folder, &there, c->error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && there.count)
         status = zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" holds checkpoints already: choose another directory", folder);
     if (status == ZERO_OK)
         status = zr_directory_create(folder, c->error);
@@ -187,6 +188,7 @@ static zero_status to_checkpoint(converting *c)
         status = zr_write_latest(folder, step, c->error);
     if (status == ZERO_OK)
         zr_log(&c->options->logger, ZERO_LOG_INFO, "%s: step %lld; zero train --model MODEL --out %s --resume goes on from it", path, (long long)step, c->to);
+    zr_checkpoints_free(&there);
     zr_free(path);
     zr_free(folder);
     return status;

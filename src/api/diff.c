@@ -210,30 +210,43 @@ static zero_status compare_below(diff *d, const char *name, const char *what, ze
     return status;
 }
 
-static int list(const char *run, int64_t steps[static ZR_MOST_CHECKPOINTS])
+static zero_status list(const char *run, zr_checkpoints *out, zero_error *error)
 {
-    char *folder = zr_sprintf(NULL, "%s/" ZR_CHECKPOINTS, run);
-    int count = folder ? zr_list_checkpoints(folder, steps) : 0;
+    char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, run);
+    *out = (zr_checkpoints){0};
+    zero_status status = folder ? zr_checkpoints_list(folder, out, error) : ZERO_ERR_MEMORY;
     zr_free(folder);
-    return count;
+    return status;
 }
 
 // From the oldest on, until one differs: what comes later follows from it.
-static zero_status compare_checkpoints(diff *d, zero_error *error)
+static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_checkpoints *b, zero_error *error)
 {
-    int64_t of_a[ZR_MOST_CHECKPOINTS], of_b[ZR_MOST_CHECKPOINTS];
-    int count_a = list(d->a, of_a), count_b = list(d->b, of_b);
-    for (int i = count_a - 1, differing = 0; i >= 0 && !differing; i--)
-        for (int j = 0; j < count_b; j++) {
+    bool differing = false;
+    for (int i = a->count - 1; i >= 0 && !differing; i--)
+        for (int j = 0; j < b->count; j++) {
             char name[64], what[64];
-            if (of_a[i] != of_b[j])
+            if (a->steps[i] != b->steps[j])
                 continue;
-            snprintf(name, sizeof name, ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, (long long)of_a[i]);
-            snprintf(what, sizeof what, "the checkpoint of step %lld", (long long)of_a[i]);
+            snprintf(name, sizeof name, ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, (long long)a->steps[i]);
+            snprintf(what, sizeof what, "the checkpoint of step %lld", (long long)a->steps[i]);
             ZERO_TRY(compare_below(d, name, what, error));
             differing = d->differing > 0;
         }
     return ZERO_OK;
+}
+
+static zero_status compare_checkpoints(diff *d, zero_error *error)
+{
+    zr_checkpoints a, b = {0};
+    zero_status status = list(d->a, &a, error);
+    if (status == ZERO_OK)
+        status = list(d->b, &b, error);
+    if (status == ZERO_OK)
+        status = compare_common(d, &a, &b, error);
+    zr_checkpoints_free(&a);
+    zr_checkpoints_free(&b);
+    return status;
 }
 
 static bool is_run(const char *path)

@@ -80,7 +80,7 @@ static zero_status measure(zero_comm *comm, const zero_eval_options *options, su
     zr_load_options load = load_options_of(options);
     zr_windows_result result;
     ZERO_TRY(zr_load_weights(comm, &load, batch, s->dataset.seq, &s->loaded, error));
-    ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, &result, error));
+    ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, &result, error));
     *out = (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
     return count_bytes(s, &out->bytes, error);
 }

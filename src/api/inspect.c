@@ -117,18 +117,20 @@ static void add_last_step(const char *path, json_t *run)
 static zero_status list_run(const inspecting *in, const char *path, json_t **out)
 {
     static const char *const parts[] = {"config.json", "metrics.jsonl", ZR_CHECKPOINTS, "model", "best"};
-    int64_t steps[ZR_MOST_CHECKPOINTS];
-    json_t *holds = json_array(), *list = json_array();
+    zr_checkpoints found = {0};
     char *folder = zr_sprintf(in->error, "%s/" ZR_CHECKPOINTS, path);
-    int count = folder ? zr_list_checkpoints(folder, steps) : 0;
+    zero_status status = folder ? zr_checkpoints_list(folder, &found, in->error) : ZERO_ERR_MEMORY;
+    if (status != ZERO_OK) {
+        zr_free(folder);
+        return status;
+    }
+    json_t *holds = json_array(), *list = json_array();
     for (int i = 0; i < ZR_COUNT(parts); i++)
         if (has(path, parts[i]))
             json_array_append_new(holds, json_string(parts[i]));
-    for (int i = 0; i < count; i++) {
-        char *one = zr_sprintf(in->error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)steps[i]);
-        json_array_append_new(list, json_pack("{s:I, s:b}", "step", (json_int_t)steps[i], "whole", one && zr_checkpoint_is_whole(one)));
-        zr_free(one);
-    }
+    for (int i = 0; i < found.count; i++)
+        json_array_append_new(list, json_pack("{s:I, s:b}", "step", (json_int_t)found.steps[i], "whole", zr_checkpoint_is_whole(folder, found.steps[i])));
+    zr_checkpoints_free(&found);
     zr_free(folder);
     *out = json_pack("{s:s, s:s, s:o, s:o}", "path", path, "kind", "run", "holds", holds, "checkpoints", list);
     if (!*out)

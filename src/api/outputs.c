@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define LOCK_SECONDS 5.0
+enum { MOST_JOB = 256 }; // bytes
 
 static const char *const entries[] = {"metrics.jsonl", "config.json", "checkpoints", "model", "best"}; // that tell a run, in the order of removal
 
@@ -86,17 +87,42 @@ static zero_status lock(zr_outputs *out, zr_outputs_way way, zero_error *error)
     }
 }
 
-static zero_status fill(zr_outputs *out, zr_outputs_way way, const char *config_text, zero_error *error)
+static zero_status note_job(const zr_outputs *out, const char *job, zero_error *error)
+{
+    if (ftruncate(out->lock, 0))
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s/.lock\"", out->directory);
+    return job ? zr_file_pwrite(out->lock, job, strlen(job), 0, out->directory, error) : ZERO_OK;
+}
+
+bool zr_outputs_are_of(const char *directory, const char *job)
+{
+    char path[4096], *text = NULL;
+    size_t length;
+    bool same = join(directory, ".lock", path, NULL) == ZERO_OK && zr_path_exists(path) && zr_file_read(path, MOST_JOB, &text, &length, NULL) == ZERO_OK && !strcmp(text, job);
+    zr_free(text);
+    return same;
+}
+
+static zero_status write_config(const zr_outputs *out, const char *config_text, zero_error *error)
+{
+    char path[4096];
+    ZERO_TRY(join(out->directory, "config.json", path, error));
+    return zr_file_write_durable(path, config_text, strlen(config_text), error);
+}
+
+// An earlier run goes before this one's name comes: what is left of it is never taken for this one's.
+static zero_status fill(zr_outputs *out, zr_outputs_way way, const char *config_text, const char *job, zero_error *error)
 {
     char path[4096];
     ZERO_TRY(lock(out, way, error));
     ZERO_TRY(zr_outputs_check(out->directory, way != ZR_OUTPUTS_NEW, error)); // another run may have come first
-    if (way != ZR_OUTPUTS_GO_ON)
-        ZERO_TRY(remove_earlier(out->directory, error));
-    ZERO_TRY(join(out->directory, "config.json", path, error));
-    ZERO_TRY(zr_file_write_durable(path, config_text, strlen(config_text), error));
+    if (way == ZR_OUTPUTS_GO_ON)
+        return note_job(out, job, error);
+    ZERO_TRY(remove_earlier(out->directory, error));
+    ZERO_TRY(note_job(out, job, error));
+    ZERO_TRY(write_config(out, config_text, error));
     ZERO_TRY(join(out->directory, "metrics.jsonl", path, error));
-    return way == ZR_OUTPUTS_GO_ON ? ZERO_OK : zr_metrics_open(path, 0, &out->metrics, error);
+    return zr_metrics_open(path, 0, &out->metrics, error);
 }
 
 // Bytes of the first `lines` whole lines, or of as many as there are.
@@ -110,10 +136,11 @@ static size_t find_end(const char *text, size_t length, int64_t *lines)
     return (size_t)(end - text);
 }
 
-zero_status zr_outputs_go_on(zr_outputs *out, int64_t lines, zero_error *error)
+zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines, zero_error *error)
 {
     char path[4096], *text = NULL;
     size_t length = 0;
+    ZERO_TRY(write_config(out, config_text, error));
     ZERO_TRY(join(out->directory, "metrics.jsonl", path, error));
     if (zr_path_exists(path))
         ZERO_TRY(zr_file_read(path, SIZE_MAX / 2, &text, &length, error));
@@ -124,11 +151,11 @@ zero_status zr_outputs_go_on(zr_outputs *out, int64_t lines, zero_error *error)
     return status == ZERO_OK ? zr_metrics_open(path, lines, &out->metrics, error) : status;
 }
 
-zero_status zr_outputs_open(const char *directory, zr_outputs_way way, const char *config_text, zr_outputs *out, zero_error *error)
+zero_status zr_outputs_open(const char *directory, zr_outputs_way way, const char *config_text, const char *job, zr_outputs *out, zero_error *error)
 {
     *out = (zr_outputs){.directory = directory, .lock = -1, .created = !zr_path_exists(directory)};
     ZERO_TRY(zr_directory_create(directory, error));
-    zero_status status = fill(out, way, config_text, error);
+    zero_status status = fill(out, way, config_text, job, error);
     if (status != ZERO_OK)
         zr_outputs_close(out, true);
     return status;
@@ -144,7 +171,7 @@ void zr_outputs_close(zr_outputs *outputs, bool discard)
     *outputs = (zr_outputs){.lock = -1};
 }
 
-static zero_status write_config(const char *directory, const zr_lm_config *config, zero_error *error)
+static zero_status write_model_config(const char *directory, const zr_lm_config *config, zero_error *error)
 {
     char path[4096];
     ZERO_TRY(join(directory, "config.json", path, error));
@@ -161,7 +188,7 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_l
     char model[4096];
     ZERO_TRY(join(directory, name, model, error));
     ZERO_TRY(zr_directory_create(model, error));
-    ZERO_TRY(write_config(model, config, error));
+    ZERO_TRY(write_model_config(model, config, error));
     ZERO_TRY(zr_tokenizer_save(tokenizer, model, error));
     *path = zr_sprintf(error, "%s/model.safetensors", model);
     return *path ? ZERO_OK : ZERO_ERR_MEMORY;

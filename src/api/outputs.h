@@ -20,10 +20,11 @@ typedef struct zr_outputs {
 zero_status zr_outputs_check(const char *directory, bool overwrite, zero_error *error);
 typedef enum zr_outputs_way { ZR_OUTPUTS_NEW, ZR_OUTPUTS_REPLACE, ZR_OUTPUTS_GO_ON } zr_outputs_way; // with a run that lies there: refuse, remove, go on
 
-// Rank 0: makes and locks the directory (going on, it waits up to 5 s for the lock), removes what an earlier run left, writes the configuration,
-// opens the metrics, or, going on, leaves that to zr_outputs_go_on, once it is known from where.
-zero_status zr_outputs_open(const char *directory, zr_outputs_way way, const char *config_text, zr_outputs *out, zero_error *error);
-zero_status zr_outputs_go_on(zr_outputs *out, int64_t lines, zero_error *error); // of the metrics; those behind them are cut off
+// Rank 0: makes and locks the directory (going on, it waits up to 5 s for the lock), removes what an earlier run left, notes whose it is (job, or
+// NULL), writes the configuration and opens the metrics; going on, it leaves these two to zr_outputs_go_on, once it is known from where.
+zero_status zr_outputs_open(const char *directory, zr_outputs_way way, const char *config_text, const char *job, zr_outputs *out, zero_error *error);
+zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines, zero_error *error); // lines of the metrics; those behind them are cut off
+bool zr_outputs_are_of(const char *directory, const char *job); // not under the lock
 // Closes; with `discard` a directory that holds no step of a run is removed again. Zeroed outputs (lock -1) are fine.
 void zr_outputs_close(zr_outputs *outputs, bool discard);
 

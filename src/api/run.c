@@ -11,13 +11,15 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { VARIABLES = 6, VARIABLE_BYTES = 64 };
-
 #define RESTART_VARIABLE "ZERO_RESTART"
+#define JOB_VARIABLE "ZERO_JOB"
 
-static const char *const variables[VARIABLES] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ZR_MEMFD_VARIABLE, RESTART_VARIABLE};
+enum { JOB, RANK, VARIABLES = RANK + 6, VARIABLE_BYTES = 80 };
+
+static const char *const variables[VARIABLES] = {JOB_VARIABLE, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ZR_MEMFD_VARIABLE, RESTART_VARIABLE};
 
 typedef struct rank_environment { // the parent's, with this rank's variables in place of any of the same names
     char **list;
@@ -53,11 +55,12 @@ static zero_status make_environment(rank_environment *out, bool crowded, zero_er
     return ZERO_OK;
 }
 
-static void set_rank(rank_environment *environment, int rank, int ranks, int memfd, int restart)
+static void set_rank(rank_environment *environment, const char *job, int rank, int ranks, int memfd, int restart)
 {
-    const int values[VARIABLES] = {rank, ranks, rank, ranks, memfd, restart};
-    for (int i = 0; i < VARIABLES; i++)
+    const int values[VARIABLES] = {0, rank, ranks, rank, ranks, memfd, restart};
+    for (int i = RANK; i < VARIABLES; i++)
         snprintf(environment->own[i], VARIABLE_BYTES, "%s=%d", variables[i], values[i]);
+    snprintf(environment->own[JOB], VARIABLE_BYTES, "%s=%s", variables[JOB], job);
 }
 
 static bool is_program(const char *path)
@@ -95,6 +98,7 @@ typedef struct attempt { // to run the program
     const char *path;
     int ranks, number; // number: attempts before this one
     int dead;          // ranks that died in it
+    char job[48];      // of all attempts, and of no other run
 } attempt;
 
 static zero_status start_ranks(const attempt *a, zr_local_host *host, placement *place, zero_error *error)
@@ -103,7 +107,7 @@ static zero_status start_ranks(const attempt *a, zr_local_host *host, placement 
     zr_run_bind(a->ranks, place->masks, place->bound);
     zero_status status = make_environment(&environment, !place->bound[0], error);
     for (int r = 0; r < a->ranks && status == ZERO_OK; r++) {
-        set_rank(&environment, r, a->ranks, host->memfd, a->number);
+        set_rank(&environment, a->job, r, a->ranks, host->memfd, a->number);
         zr_spawn spawn = {.path = a->path, .argv = a->options->argv, .environment = environment.list, .memfd = host->memfd,
                           .mask = place->bound[r] ? &place->masks[r] : NULL};
         status = zr_run_spawn(&spawn, &place->children[r], error);
@@ -198,13 +202,22 @@ zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error
         return zr_fail(error, ZERO_ERR_USAGE, "zero_run: %d ranks, at least %d of them after at most %d restarts: both must be 0 or more, the second at most the first", options->ranks,
                        options->min_ranks, options->restarts);
     ZERO_TRY(find_program(options->argv[0], path, error));
-    return run_again_and_again(&(attempt){.options = options, .path = path, .ranks = options->ranks}, exit_code, error);
+    struct timespec now;
+    attempt a = {.options = options, .path = path, .ranks = options->ranks};
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(a.job, sizeof a.job, "%llx.%lx.%lx", (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec, (unsigned long)getpid());
+    return run_again_and_again(&a, exit_code, error);
 }
 
 int zero_restart_count(void)
 {
     const char *text = getenv(RESTART_VARIABLE);
     return text && zero_supervised() ? atoi(text) : 0;
+}
+
+const char *zero_run_job(void)
+{
+    return zero_supervised() ? getenv(JOB_VARIABLE) : NULL;
 }
 
 zero_status zero_launched_ranks(int *ranks, zero_error *error)

@@ -6,9 +6,11 @@
 #include "checkpoint/manifest.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int newest_first(const void *a, const void *b)
 {
@@ -16,43 +18,105 @@ static int newest_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-int zr_list_checkpoints(const char *folder, int64_t steps[static ZR_MOST_CHECKPOINTS])
+static bool read_name(const char *name, int64_t *step)
 {
-    DIR *directory = opendir(folder);
-    int count = 0;
-    for (struct dirent *entry; directory && (entry = readdir(directory)) && count < ZR_MOST_CHECKPOINTS;) {
-        char again[ZR_CHECKPOINT_NAME_BYTES];
-        long long step;
-        if (sscanf(entry->d_name, "step-%lld", &step) != 1)
-            continue;
-        snprintf(again, sizeof again, ZR_CHECKPOINT_NAME, step);
-        if (!strcmp(again, entry->d_name))
-            steps[count++] = step;
-    }
-    if (directory)
-        closedir(directory);
-    qsort(steps, (size_t)count, sizeof *steps, newest_first);
-    return count;
+    char again[ZR_CHECKPOINT_NAME_BYTES];
+    long long number;
+    if (sscanf(name, "step-%lld", &number) != 1)
+        return false;
+    snprintf(again, sizeof again, ZR_CHECKPOINT_NAME, number);
+    *step = number;
+    return !strcmp(again, name);
 }
 
-bool zr_checkpoint_is_whole(const char *path)
+zero_status zr_checkpoints_list(const char *folder, zr_checkpoints *out, zero_error *error)
 {
-    zr_manifest manifest;
-    bool whole = zr_manifest_read(path, &manifest, NULL) == ZERO_OK;
-    if (whole)
-        zr_manifest_free(&manifest);
+    zr_buffer steps = {0};
+    int64_t step;
+    *out = (zr_checkpoints){0};
+    DIR *directory = opendir(folder);
+    if (!directory && errno != ENOENT)
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look into \"%s\"", folder);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        if (read_name(entry->d_name, &step))
+            zr_buffer_append(&steps, &step, sizeof step);
+    if (directory)
+        closedir(directory);
+    if (steps.failed) {
+        zr_buffer_free(&steps);
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the list of checkpoints in \"%s\"", folder);
+    }
+    *out = (zr_checkpoints){(int64_t *)(void *)steps.data, (int)(steps.length / sizeof step)};
+    if (out->count)
+        qsort(out->steps, (size_t)out->count, sizeof *out->steps, newest_first);
+    return ZERO_OK;
+}
+
+void zr_checkpoints_free(zr_checkpoints *checkpoints)
+{
+    zr_free(checkpoints->steps);
+    *checkpoints = (zr_checkpoints){0};
+}
+
+char *zr_checkpoint_path(const char *folder, int64_t step, zero_error *error)
+{
+    return zr_sprintf(error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)step);
+}
+
+static bool has_files(const char *path, const zr_manifest *manifest)
+{
+    bool all = true;
+    for (int f = 0; f < manifest->file_count && all; f++) {
+        struct stat info;
+        char *file = zr_sprintf(NULL, "%s/%s", path, manifest->files[f].name);
+        all = file && stat(file, &info) == 0 && info.st_size == manifest->files[f].bytes;
+        zr_free(file);
+    }
+    return all;
+}
+
+bool zr_checkpoint_is_whole(const char *folder, int64_t step)
+{
+    zr_manifest manifest = {0};
+    char *path = zr_checkpoint_path(folder, step, NULL);
+    bool whole = path && zr_manifest_read(path, &manifest, NULL) == ZERO_OK && has_files(path, &manifest);
+    zr_manifest_free(&manifest);
+    zr_free(path);
     return whole;
+}
+
+static void describe_latest(int64_t step, char out[static 2 * ZR_CHECKPOINT_NAME_BYTES])
+{
+    char name[ZR_CHECKPOINT_NAME_BYTES];
+    snprintf(name, sizeof name, ZR_CHECKPOINT_NAME, (long long)step);
+    snprintf(out, 2 * ZR_CHECKPOINT_NAME_BYTES, "%s %08x\n", name, (unsigned)zr_crc32c(0, name, strlen(name)));
 }
 
 zero_status zr_write_latest(const char *folder, int64_t step, zero_error *error)
 {
-    char name[ZR_CHECKPOINT_NAME_BYTES], line[2 * ZR_CHECKPOINT_NAME_BYTES];
-    char *path = zr_sprintf(error, "%s/latest", folder);
-    snprintf(name, sizeof name, ZR_CHECKPOINT_NAME, (long long)step);
-    int length = snprintf(line, sizeof line, "%s %08x\n", name, (unsigned)zr_crc32c(0, name, strlen(name)));
-    zero_status status = path ? zr_file_write_durable(path, line, (size_t)length, error) : ZERO_ERR_MEMORY;
+    char line[2 * ZR_CHECKPOINT_NAME_BYTES], *path = zr_sprintf(error, "%s/latest", folder);
+    describe_latest(step, line);
+    zero_status status = path ? zr_file_write_durable(path, line, strlen(line), error) : ZERO_ERR_MEMORY;
     zr_free(path);
     return status;
+}
+
+void zr_check_latest(const char *folder, const zr_checkpoints *found, const zero_logger *logger)
+{
+    char line[2 * ZR_CHECKPOINT_NAME_BYTES], *text = NULL, *path = zr_sprintf(NULL, "%s/latest", folder);
+    size_t length;
+    bool named = false;
+    if (path && zr_path_exists(path) && zr_file_read(path, sizeof line, &text, &length, NULL) == ZERO_OK)
+        for (int i = 0; i < found->count && !named; i++) {
+            describe_latest(found->steps[i], line);
+            named = !strcmp(text, line);
+        }
+    else
+        named = path && !zr_path_exists(path); // absent: the run ended before it was written
+    if (!named)
+        zr_log(logger, ZERO_LOG_WARNING, "\"%s/latest\" is damaged, or names a checkpoint that is not there; the directories themselves count", folder);
+    zr_free(text);
+    zr_free(path);
 }
 
 static bool has(const char *directory, const char *name)
@@ -68,21 +132,24 @@ static bool is_model(const char *directory)
     return has(directory, "model.safetensors") || has(directory, "model.safetensors.index.json");
 }
 
+zero_status zr_newest_whole(const char *folder, char **out, zero_error *error)
+{
+    zr_checkpoints list;
+    *out = NULL;
+    ZERO_TRY(zr_checkpoints_list(folder, &list, error));
+    zero_status status = ZERO_OK;
+    for (int i = 0; i < list.count && !*out && status == ZERO_OK; i++)
+        if (zr_checkpoint_is_whole(folder, list.steps[i]))
+            status = (*out = zr_checkpoint_path(folder, list.steps[i], error)) ? ZERO_OK : ZERO_ERR_MEMORY;
+    zr_checkpoints_free(&list);
+    return status;
+}
+
 zero_status zr_run_newest(const char *path, char **out, zero_error *error)
 {
-    int64_t steps[ZR_MOST_CHECKPOINTS];
     char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, path), *model = zr_sprintf(error, "%s/model", path);
-    int count = folder ? zr_list_checkpoints(folder, steps) : 0;
-    zero_status status = folder && model ? ZERO_OK : ZERO_ERR_MEMORY;
     *out = NULL;
-    for (int i = 0; i < count && !*out && status == ZERO_OK; i++) {
-        *out = zr_sprintf(error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)steps[i]);
-        status = *out ? ZERO_OK : ZERO_ERR_MEMORY;
-        if (*out && !zr_checkpoint_is_whole(*out)) {
-            zr_free(*out);
-            *out = NULL;
-        }
-    }
+    zero_status status = folder && model ? zr_newest_whole(folder, out, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && !*out && !is_model(path) && is_model(model)) {
         *out = model;
         model = NULL;

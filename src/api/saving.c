@@ -59,12 +59,13 @@ static void await(zero_checkpoint *c, int piece, bool all)
 {
     zero_comm *comm = zr_engine_comm(c->engine);
     pthread_mutex_lock(&c->lock);
-    for (int before = c->written; !c->ended && (all || c->written <= piece); before = c->written) {
+    for (int64_t before = 0, now; !c->ended && (all || c->written <= piece); before = now) {
         struct timespec soon;
         clock_gettime(CLOCK_MONOTONIC, &soon);
         soon.tv_sec++;
         pthread_cond_timedwait(&c->advanced, &c->lock, &soon);
-        if (c->written != before || all)
+        now = zr_states_save_moved(c->saving);
+        if (now != before || all)
             zr_comm_progress(comm, comm->step);
     }
     pthread_mutex_unlock(&c->lock);
@@ -123,6 +124,10 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
 zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json_t *more, zero_checkpoint **out, zero_error *error)
 {
     *out = NULL;
+    if (zr_engine_is_guarded(engine)) {
+        json_decref(more);
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is to be written while another checkpoint is: zero_end_checkpoint comes first", directory);
+    }
     zero_checkpoint *c = zr_alloc(sizeof *c, error);
     zero_status status = zr_comm_agree(zr_engine_comm(engine), c ? ZERO_OK : ZERO_ERR_MEMORY, error);
     if (status != ZERO_OK) {
@@ -163,6 +168,7 @@ void zr_checkpoint_abandon(zero_checkpoint *c)
     if (!c)
         return;
     if (c->saving) {
+        zr_states_save_cancel(c->saving);
         await(c, 0, true);
         zr_states_save_abandon(c->saving);
     }

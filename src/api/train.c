@@ -43,7 +43,7 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
     if (train->comm->rank == 0 && !options->dry_run)
-        ZERO_TRY(zr_outputs_check(options->out_dir, options->overwrite || options->resume, error));
+        ZERO_TRY(zr_outputs_check(options->out_dir, train->replace || train->resume, error));
     ZERO_TRY(zr_train_read(train, error));
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
@@ -86,19 +86,19 @@ static zero_status open_outputs(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
     zero_status status = ZERO_OK;
-    zr_outputs_way way = options->resume ? ZR_OUTPUTS_GO_ON : options->overwrite ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
+    zr_outputs_way way = train->resume ? ZR_OUTPUTS_GO_ON : train->replace ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
     if (train->comm->rank == 0 && !options->dry_run)
-        status = zr_outputs_open(options->out_dir, way, train->config_text, &train->outputs, error);
+        status = zr_outputs_open(options->out_dir, way, train->config_text, options->job, &train->outputs, error);
     if (status == ZERO_OK)
         status = zr_train_profile_check(train, error);
     ZERO_TRY(zr_comm_agree(train->comm, status, error));
     train->saved_at = zr_clock_seconds();
-    if (!options->resume || options->dry_run)
+    if (!train->resume)
         return ZERO_OK;
     ZERO_TRY(zr_train_resume(train, error));
     zr_outputs *outputs = &train->outputs;
     if (train->comm->rank == 0)
-        status = zr_outputs_go_on(outputs, train->first_lines, error);
+        status = zr_outputs_go_on(outputs, train->config_text, train->first_lines, error);
     if (outputs->lost_steps)
         zr_log(&train->logger, ZERO_LOG_INFO, "resume   %lld step%s that came after it, %.1f s, %s made again", (long long)outputs->lost_steps, outputs->lost_steps == 1 ? "" : "s",
                outputs->lost_milliseconds / 1e3, outputs->lost_steps == 1 ? "is" : "are");

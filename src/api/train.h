@@ -40,11 +40,14 @@ typedef struct zr_train {
     zr_observation *observed;   // the engine's; NULL: nothing is asked for
     zr_step_range profiled;     // steps of --profile; first 0: none
     zr_outputs outputs;         // rank 0
+    bool resume, replace;       // what lies in out_dir; fixed by zr_train_foresee, the same on every rank
     struct { int64_t batch, micro_batch, ranks; } before; // samples of a step, of a micro-batch, and ranks of what it goes on from; 0: nothing
     int64_t replay_to;          // a replay ends after so many steps, and keeps nothing; 0: it is a training
     // while it runs
     int64_t first_step;         // steps that were made before this run: of the checkpoint that it goes on from
     int64_t first_lines;        // of metrics.jsonl, then
+    bool owed;                  // what comes behind the first step (evaluation, sample) has not been done; of a save: of the step that is saved
+    bool metrics_failed;        // it has been told that lines are missing
     int64_t saved_step;         // of the newest checkpoint
     int64_t saving_step;        // of the one that is being written, or was last
     zero_checkpoint *saving;    // NULL: none is being written
@@ -77,17 +80,18 @@ zero_status zr_train_loop(zr_train *train, zero_error *error);
 zr_step_range zr_train_profile_steps(const zr_train *train);
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error);
 zero_status zr_train_profile_write(const zr_train *train, zero_error *error);
+// train_resume.c, collective. Before anything is made: fills resume, replace, before. Under the lock: the newest checkpoint, where there is any.
+zero_status zr_train_foresee(zr_train *train, zero_error *error);
+zero_status zr_train_resume(zr_train *train, zero_error *error);
 // train_checkpoint.c. Collective: a checkpoint after that many steps begins to be written, beside the next one; its end, where one is under way
-// (both report one that fails, which harms nothing); the newest one loaded, where there is any. Not collective, by rank 0's clock:
-// whether one is due; whether options->end_by is so near that the run must save and end.
+// (both report one that fails, which harms nothing). Not collective, by rank 0's clock: whether one is due; whether options->end_by is so near
+// that the run must save and end.
 zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error);
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error);
-zero_status zr_train_resume(zr_train *train, zero_error *error);
-zero_status zr_train_foresee(zr_train *train, zero_error *error); // collective, before anything is made: fills `before`
 bool zr_train_wants_checkpoint(const zr_train *train, int64_t step);
 bool zr_train_is_out_of_time(const zr_train *train);
-// Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies.
-zero_status zr_train_save_and_stop(zr_train *train, int64_t step, zero_error *error);
+// Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies. owed: what comes behind the step has not been done.
+zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error);
 const char *zr_train_instructions(const zr_train *train); // the path that its arithmetic takes: "avx2", ...
 uint64_t zr_train_data_hash(const zr_train *train); // of all data: bytes, kinds, order, weights; and of a tokenizer that is read from files
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's

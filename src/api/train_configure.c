@@ -34,30 +34,41 @@ static zero_status apply_fields(const zr_train *train, zr_config *config, const 
     return ZERO_OK;
 }
 
+// 0: it is not said, or left to the program.
+static int64_t said_integer(const zr_config *config, const char *key)
+{
+    const zr_setting *setting = zr_config_setting(config, key);
+    return setting && json_is_integer(setting->value) ? json_integer_value(setting->value) : 0;
+}
+
+static const char *number_text(int64_t number, char out[static 40])
+{
+    snprintf(out, 40, "%lld", (long long)number);
+    return out;
+}
+
 // Other ranks than those before them make steps of as many samples, by as many micro-batches as that takes: otherwise they would read other
 // text from here on.
 static zero_status keep_batch(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
 {
-    int64_t batch = train->before.batch, ranks = train->comm->size, micro = train->before.micro_batch;
-    const zr_setting *said = zr_config_setting(config, "train_micro_batch_size_per_gpu");
-    char number[3][40];
+    bool restarted = train->options->restarted;
+    int64_t batch = train->before.batch, ranks = train->comm->size, micro = said_integer(config, "train_micro_batch_size_per_gpu");
+    int64_t times = restarted ? 0 : said_integer(config, "gradient_accumulation_steps");
+    char number[40];
     ZERO_TRY(zr_config_find_elastic(config, error));
     if (!train->before.ranks || train->before.ranks == ranks || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
         return ZERO_OK;
-    if (said && json_is_integer(said->value))
-        micro = json_integer_value(said->value);
-    else
-        while (micro > 1 && batch % (ranks * micro))
+    if (!micro)
+        for (micro = times ? ZR_MAX(batch / (ranks * times), 1) : train->before.micro_batch; micro > 1 && !times && batch % (ranks * micro);)
             micro--;
-    if (micro < 1 || batch % (ranks * micro))
-        return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %lld ranks with micro-batches of %lld cannot make them", (long long)batch,
-                       (long long)ranks, (long long)micro);
-    snprintf(number[0], sizeof number[0], "%lld", (long long)batch);
-    snprintf(number[1], sizeof number[1], "%lld", (long long)micro);
-    snprintf(number[2], sizeof number[2], "%lld", (long long)(batch / (ranks * micro)));
-    ZERO_TRY(zr_config_override(config, "train_batch_size", number[0], "--resume", false, logger, error));
-    ZERO_TRY(zr_config_override(config, "train_micro_batch_size_per_gpu", number[1], "--resume", false, logger, error));
-    return zr_config_override(config, "gradient_accumulation_steps", number[2], "--resume", false, logger, error);
+    if (micro < 1 || batch % (ranks * micro) || (times && batch != ranks * micro * times))
+        return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %lld ranks with micro-batches of %lld%s%s cannot make them", (long long)batch,
+                       (long long)ranks, (long long)micro, times ? ", gradient_accumulation_steps " : "", times ? number_text(times, number) : "");
+    zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO, "%lld ranks instead of %lld: %lld micro-batches of %lld each, so that a step keeps its %lld samples", (long long)ranks,
+           (long long)train->before.ranks, (long long)(batch / (ranks * micro)), (long long)micro, (long long)batch);
+    ZERO_TRY(zr_config_override(config, "train_batch_size", number_text(batch, number), "--resume", false, logger, error));
+    ZERO_TRY(zr_config_override(config, "train_micro_batch_size_per_gpu", number_text(micro, number), "--resume", false, logger, error));
+    return zr_config_override(config, "gradient_accumulation_steps", number_text(batch / (ranks * micro), number), "--resume", false, logger, error);
 }
 
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)

@@ -11,7 +11,7 @@
 
 enum { EVALUATIONS = 10, EVAL_SHARE = 20 }; // of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last one
 
-typedef enum verdict { GO_ON, SAVE, LEAVE, STOP, FAILED } verdict; // of a step: the largest of all ranks
+typedef enum verdict { GO_ON, SAVE, LEAVE, STOP } verdict; // of a step: the largest of all ranks
 
 typedef struct loop {
     zr_train *train;
@@ -21,6 +21,7 @@ typedef struct loop {
     double smooth_ms, smooth_weight;               // mean of the last steps' time
     zero_traffic before;
     zero_io io_before;
+    bool left; // an evaluation ended before its end, as the run is to
 } loop;
 
 static zero_status one_step(loop *l, zero_step_info *info, zero_error *error)
@@ -81,9 +82,18 @@ static zero_traffic traffic_since(loop *l)
     return zero_traffic_between(&l->before, &now);
 }
 
-// Rank 0: the line of metrics.jsonl, and the event; *stop where the caller wants the end.
-static zero_status report_step(loop *l, const zero_step_info *info, double milliseconds, int *stop, zero_error *error)
+// Rank 0. A line that cannot be written is missing; the run goes on.
+static void settle_line(zr_train *train, int64_t step, zero_status status, const zero_error *error)
 {
+    if (status != ZERO_OK && !train->metrics_failed)
+        zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld has no line in metrics.jsonl, nor may later ones; the run goes on: %s", (long long)step, error->message);
+    train->metrics_failed = status != ZERO_OK;
+}
+
+// Rank 0: the line of metrics.jsonl, and the event; returns what the caller answers: whether it wants the end.
+static int report_step(loop *l, const zero_step_info *info, double milliseconds)
+{
+    zero_error error = {0};
     zr_train *train = l->train;
     int64_t tokens = info->samples * train->seq;
     l->smooth_weight = 0.95 * l->smooth_weight + 0.05;
@@ -93,12 +103,19 @@ static zero_status report_step(loop *l, const zero_step_info *info, double milli
                             .loss_scale = info->loss_scale, .skipped = info->skipped, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / milliseconds, .traffic = traffic_since(l), .io = io_since(l)};
     zero_memory_report(train->engine, &line.memory);
     if (train->outputs.metrics)
-        ZERO_TRY(zr_metrics_step_write(train->outputs.metrics, &line, error));
+        settle_line(train, info->step, zr_metrics_step_write(train->outputs.metrics, &line, &error), &error);
     zero_event event = {.kind = ZERO_EVENT_STEP, .step = info->step, .total_steps = train->steps, .loss = info->loss, .previous_loss = l->previous_loss,
                         .lr = info->lr, .grad_norm = info->grad_norm, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / mean,
                         .seconds_left = (double)(train->steps - info->step) * mean / 1e3, .tokens = tokens};
-    *stop = send(train, &event);
-    return ZERO_OK;
+    return send(train, &event);
+}
+
+// Whether this rank wants the run to end: a signal may reach any rank, the clock is rank 0's.
+static bool wants_to_leave(void *user)
+{
+    const zr_train *train = user;
+    const volatile int *asked = train->options->stop;
+    return (asked && *asked) || (train->comm->rank == 0 && zr_train_is_out_of_time(train));
 }
 
 // Which model is best is decided by evaluations that read the same part of the text.
@@ -106,12 +123,15 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
 {
     zr_train *train = l->train;
     zr_windows_result result;
-    ZERO_TRY(zr_windows_loss(train->engine, &train->val, l->micro_batch, batches, &result, error));
+    zero_error line = {0};
+    const zr_windows_leave leave = {wants_to_leave, train};
+    ZERO_TRY(zr_windows_loss(train->engine, &train->val, l->micro_batch, batches, &leave, &result, error));
+    l->left = result.left;
+    if (l->left)
+        return ZERO_OK;
     bool best = batches == l->eval_batches && result.loss < train->best;
-    zero_status status = ZERO_OK;
     if (train->outputs.metrics)
-        status = zr_metrics_eval_write(train->outputs.metrics, step, result.loss, error);
-    ZERO_TRY(zr_comm_agree(train->comm, status, error));
+        settle_line(train, step, zr_metrics_eval_write(train->outputs.metrics, step, result.loss, &line), &line);
     zr_observation_evaluated(train->observed, step, result.loss);
     zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->steps, .loss = result.loss, .is_best = best,
                         .text = l->eval_batches > 0 && batches == 0 ? "all of the held-out text" : NULL};
@@ -135,32 +155,30 @@ static zero_status sample(loop *l, int64_t step, zero_error *error)
     return ZERO_OK;
 }
 
-// What may come between two steps. The last step is always evaluated.
+// What may come between two steps. The last step is always evaluated. Where the run is to end meanwhile it is saved, and does all of this again.
 static zero_status between_steps(loop *l, int64_t step, zero_error *error)
 {
     const zero_train_options *options = l->train->options;
     bool last = step == l->train->steps;
     if (last)
         ZERO_TRY(zero_finish_update(l->train->engine, error));
-    if (step == l->train->profiled.last)
-        ZERO_TRY(zr_train_profile_write(l->train, error));
     if (l->eval_every > 0 && (last || step % l->eval_every == 0))
         ZERO_TRY(evaluate(l, step, l->eval_batches, error));
+    if (l->left)
+        return zr_train_save_and_stop(l->train, step, true, error);
     if (options->sample_every > 0 && step % options->sample_every == 0)
         ZERO_TRY(sample(l, step, error));
     return ZERO_OK;
 }
 
-// What this rank wants after a step. A signal may reach any rank; the clock and the caller's answer are rank 0's.
-static verdict judge(const zr_train *train, int64_t step, zero_status status, int stop)
+// What this rank wants after a step; stop: the caller's answer, which is rank 0's.
+static verdict judge(zr_train *train, int64_t step, int stop)
 {
-    const volatile int *asked = train->options->stop;
-    bool first = train->comm->rank == 0;
-    if (status != ZERO_OK || stop)
-        return status != ZERO_OK ? FAILED : STOP;
-    if ((asked && *asked) || (first && zr_train_is_out_of_time(train)))
+    if (stop)
+        return STOP;
+    if (wants_to_leave(train))
         return LEAVE;
-    return first && zr_train_wants_checkpoint(train, step) ? SAVE : GO_ON;
+    return train->comm->rank == 0 && zr_train_wants_checkpoint(train, step) ? SAVE : GO_ON;
 }
 
 static zero_status run_step(loop *l, zero_error *error)
@@ -179,20 +197,17 @@ static zero_status run_step(loop *l, zero_error *error)
         ZERO_TRY(zr_train_end_checkpoint(train, error));
     if (info.skipped)
         ZERO_TRY(report_skip(train, &info, error));
-    int stop = 0;
-    zero_status status = ZERO_OK;
-    if (train->comm->rank == 0)
-        status = report_step(l, &info, milliseconds, &stop, error);
-    int64_t verdict = judge(train, info.step, status, stop);
+    int stop = train->comm->rank == 0 ? report_step(l, &info, milliseconds) : 0;
+    int64_t verdict = judge(train, info.step, stop);
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, &verdict, error));
     if (verdict == STOP)
-        status = zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->steps);
-    if (verdict > LEAVE)
-        return zr_comm_agree(train->comm, status, error);
+        return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->steps);
     l->previous_loss = info.loss;
+    if (info.step == train->profiled.last)
+        ZERO_TRY(zr_train_profile_write(train, error));
+    if (verdict == LEAVE && (info.step < train->steps || l->eval_every > 0)) // where nothing is to come the run ends as ever
+        return zr_train_save_and_stop(train, info.step, true, error);
     ZERO_TRY(between_steps(l, info.step, error));
-    if (verdict == LEAVE && info.step < train->steps) // at its end the run ends as ever
-        return zr_train_save_and_stop(train, info.step, error);
     return verdict == SAVE ? zr_train_begin_checkpoint(train, info.step, error) : ZERO_OK;
 }
 
@@ -215,12 +230,16 @@ static zero_status run_steps(loop *l, zero_error *error)
     zero_event start = {.kind = ZERO_EVENT_START, .total_steps = train->steps, .print_every = zr_engine_config(train->engine)->steps_per_print};
     send(train, &start);
     int64_t end = train->replay_to ? train->replay_to : train->steps;
+    if (train->owed) {
+        train->owed = false;
+        ZERO_TRY(between_steps(l, train->first_step, error));
+    }
     for (int64_t step = train->first_step; step < end; step++)
         ZERO_TRY(run_step(l, error));
     ZERO_TRY(zr_train_end_checkpoint(train, error));
     if (l->eval_batches > 0) // so far only parts of the held-out text were read
-        return evaluate(l, train->steps, 0, error);
-    return ZERO_OK;
+        ZERO_TRY(evaluate(l, train->steps, 0, error));
+    return l->left ? zr_train_save_and_stop(train, train->steps, false, error) : ZERO_OK;
 }
 
 zero_status zr_train_loop(zr_train *train, zero_error *error)

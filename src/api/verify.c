@@ -73,24 +73,27 @@ zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
 // The two newest that are whole, or those that were asked for.
 static zero_status choose_steps(const verify *v, int64_t steps[2], zero_error *error)
 {
-    int64_t found[ZR_MOST_CHECKPOINTS];
+    zr_checkpoints found = {0};
     const zero_verify_options *o = v->options;
     char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, o->run);
-    if (!folder)
-        return ZERO_ERR_MEMORY;
-    int count = zr_list_checkpoints(folder, found);
+    zero_status status = folder ? zr_checkpoints_list(folder, &found, error) : ZERO_ERR_MEMORY;
+    int whole = 0;
     steps[0] = o->from;
     steps[1] = o->to;
-    for (int i = 0; i < count; i++) {
-        steps[1] = steps[1] ? steps[1] : found[i];
-        if (!steps[0] && found[i] < steps[1])
-            steps[0] = found[i];
+    for (int i = 0; i < found.count && status == ZERO_OK; i++) {
+        if (!zr_checkpoint_is_whole(folder, found.steps[i]))
+            continue;
+        whole++;
+        steps[1] = steps[1] ? steps[1] : found.steps[i];
+        if (!steps[0] && found.steps[i] < steps[1])
+            steps[0] = found.steps[i];
     }
+    if (status == ZERO_OK && (steps[0] < 1 || steps[0] >= steps[1]))
+        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has %d whole checkpoint%s; two are needed, an earlier and a later one (found %lld and %lld)", o->run, whole, whole == 1 ? "" : "s",
+                         (long long)steps[0], (long long)steps[1]);
+    zr_checkpoints_free(&found);
     zr_free(folder);
-    if (steps[0] < 1 || steps[0] >= steps[1])
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has %d checkpoint%s; two are needed, an earlier and a later one (found %lld and %lld)", o->run, count, count == 1 ? "" : "s",
-                       (long long)steps[0], (long long)steps[1]);
-    return ZERO_OK;
+    return status;
 }
 
 static zero_status name_checkpoints(verify *v, zero_error *error)

@@ -10,10 +10,13 @@ typedef struct zr_windows_result {
     double loss;     // nats a token
     int64_t windows; // that were read
     int64_t tokens;  // of their targets, those that count
+    bool left;       // it ended early: the others mean nothing
 } zr_windows_result;
 
+typedef struct zr_windows_leave { bool (*wanted)(void *user); void *user; } zr_windows_leave; // asked on each rank, between batches
+
 // Collective. Batches of at most `batch` windows (the engine's micro-batch or less); at most `most` of those batches, spread
-// evenly over the text, 0: all. Between steps only.
-zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch, int64_t most, zr_windows_result *out, zero_error *error);
+// evenly over the text, 0: all. leave: as soon as any rank wants it all end early; NULL: none does. Between steps only.
+zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch, int64_t most, const zr_windows_leave *leave, zr_windows_result *out, zero_error *error);
 
 #endif

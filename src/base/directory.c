@@ -13,11 +13,25 @@
 
 #define DEEPEST_DIRECTORY 64
 
+static char *parent_of(const char *path, zero_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? zr_sprintf(error, "%.*s", (int)ZR_MAX(slash - path, 1), path) : zr_strdup(".", error);
+}
+
+static zero_status sync_parent(const char *path, zero_error *error)
+{
+    char *parent = parent_of(path, error);
+    zero_status status = parent ? zr_directory_sync(parent, error) : ZERO_ERR_MEMORY;
+    zr_free(parent);
+    return status;
+}
+
 // One step of mkdir -p. The check of what is there comes second, so that two ranks may do this at once.
 static zero_status create_one(const char *path, zero_error *error)
 {
     if (mkdir(path, 0777) == 0)
-        return ZERO_OK;
+        return sync_parent(path, error);
     int reason = errno;
     struct stat info;
     if (stat(path, &info))
@@ -119,22 +133,29 @@ char *zr_directory_hidden(const char *path, zero_error *error)
     return zr_sprintf(error, "%.*s.%s.tmp", parent, path, path + parent);
 }
 
+zero_status zr_directory_discard(const char *path, zero_error *error)
+{
+    char *hidden = zr_directory_hidden(path, error);
+    zero_status status = hidden ? zr_directory_remove(hidden, error) : ZERO_ERR_MEMORY; // of one that was killed meanwhile
+    if (status == ZERO_OK && rename(path, hidden))
+        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", path, hidden);
+    if (status == ZERO_OK)
+        status = zr_directory_remove(hidden, error);
+    zr_free(hidden);
+    return status;
+}
+
+// A name that may not outlive a loss of power is given back: the path is what it was before.
 zero_status zr_directory_publish(const char *hidden, const char *path, zero_error *error)
 {
-    const char *slash = strrchr(path, '/');
     bool replaces = zr_path_exists(path);
-    char *parent = slash ? zr_sprintf(error, "%.*s", (int)ZR_MAX(slash - path, 1), path) : zr_strdup(".", error);
-    if (!parent)
-        return ZERO_ERR_MEMORY;
-    zero_status status = ZERO_OK;
-    if (renameat2(AT_FDCWD, hidden, AT_FDCWD, path, replaces ? RENAME_EXCHANGE : 0))
-        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", hidden, path);
-    if (status == ZERO_OK)
-        status = zr_directory_sync(parent, error);
-    if (status == ZERO_OK && replaces)
-        status = zr_directory_remove(hidden, error);
-    zr_free(parent);
-    return status;
+    unsigned way = replaces ? RENAME_EXCHANGE : 0;
+    if (renameat2(AT_FDCWD, hidden, AT_FDCWD, path, way))
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", hidden, path);
+    zero_status status = sync_parent(path, error);
+    if (status != ZERO_OK)
+        (void)renameat2(AT_FDCWD, path, AT_FDCWD, hidden, way);
+    return status == ZERO_OK && replaces ? zr_directory_remove(hidden, error) : status;
 }
 
 zero_status zr_directory_lock(const char *path, int *fd, zero_error *error)

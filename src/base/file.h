@@ -24,8 +24,9 @@ zero_status zr_durable_commit(zr_durable *file, zero_error *error); // closes; o
 void zr_durable_discard(zr_durable *file);
 zero_status zr_file_write_durable(const char *path, const void *data, size_t length, zero_error *error);
 
-zero_status zr_directory_create(const char *path, zero_error *error); // with its parents; an existing one is fine
+zero_status zr_directory_create(const char *path, zero_error *error); // with its parents, durably; an existing one is fine
 zero_status zr_directory_sync(const char *path, zero_error *error);
+zero_status zr_directory_discard(const char *path, zero_error *error); // an existing one goes at once, by taking its hidden name, and then what is in it
 zero_status zr_directory_remove(const char *path, zero_error *error); // with what is in it; an absent one is fine
 bool zr_path_exists(const char *path);
 // A directory that is there whole or not at all: filled under the hidden name beside it (zr_free), every file in it brought to the disk,

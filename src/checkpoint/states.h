@@ -26,6 +26,8 @@ zero_status zr_states_save_begin(zero_comm *comm, const char *directory, const z
 // are on the disk (zr_states_save_sync).
 zero_status zr_states_save_part(zr_states_saving *saving, int part, zero_error *error);
 zero_status zr_states_save_sync(zr_states_saving *saving, zero_error *error);
+int64_t zr_states_save_moved(const zr_states_saving *saving); // by any thread: extents so far; as long as it grows the save goes on
+void zr_states_save_cancel(zr_states_saving *saving);         // by any thread: the part under way ends soon, with ZERO_ERR_CANCELLED
 // Collective: mine is how this rank's parts went. The directory gets its name where all went well, and nothing is left of it otherwise.
 zero_status zr_states_save_end(zr_states_saving *saving, zero_status mine, zero_error *error);
 // Not collective, where the other ranks cannot be reached any more; rank 0 removes what is there.

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,8 @@ struct zr_states_saving {
     int *lasts;              // (count) tensor that was written last
     char *block;             // an extent, where types differ
     zr_buffer extents;       // of struct written
+    _Atomic int64_t moved;   // extents
+    atomic_bool cancelled;
     void (*beat)(void *user); // after every extent; NULL: none
     void *beat_user;
 };
@@ -136,11 +139,14 @@ static zero_status write_range(void *user, const zr_weight_range *range, zero_er
     int *last = &s->lasts[s->vector];
     *last = zr_view_find(&vector->view, range->tensor, *last);
     for (int64_t done = 0, n; done < range->count; done += n) {
+        if (s->cancelled)
+            return zr_fail(error, ZERO_ERR_CANCELLED, "the save of \"%s\" was given up", s->directory);
         n = ZR_MIN(range->count - done, most);
         const void *data = as_stored(s, range, done, n);
         written one = {s->vector, *last, {.first = range->first + done, .count = n}};
         ZERO_TRY(zr_direct_write(s->direct, s->vector, s->layouts[s->vector].begin[*last] + one.extent.first * size, data, (size_t)(n * size), &one.extent.checksum, error));
         zr_buffer_append(&s->extents, &one, sizeof one);
+        s->moved++;
         if (s->beat)
             s->beat(s->beat_user);
     }
@@ -162,6 +168,10 @@ zero_status zr_states_save_sync(saving *s, zero_error *error)
         return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory);
     return zr_direct_sync(s->direct, error);
 }
+
+int64_t zr_states_save_moved(const saving *s) { return s->moved; }
+
+void zr_states_save_cancel(saving *s) { s->cancelled = true; }
 
 // Every rank's extents on rank 0.
 static zero_status gather_extents(saving *s, zr_buffer *all, zero_error *error)

@@ -54,6 +54,7 @@ typedef struct zr_guard {
     void *user;
 } zr_guard;
 bool zr_engine_can_guard(const zero_engine *engine);
+bool zr_engine_is_guarded(const zero_engine *engine);
 void zr_engine_guard(zero_engine *engine, const zr_guard *guard);
 typedef struct zr_progress { // all that is not a vector of the model's size
     int64_t step, updates;

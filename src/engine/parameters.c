@@ -69,6 +69,8 @@ void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
     engine->guard = guard ? *guard : (zr_guard){0};
 }
 
+bool zr_engine_is_guarded(const zero_engine *engine) { return engine->guard.await; }
+
 zero_status zr_guard_await(zero_engine *engine, int piece, zero_error *error)
 {
     return engine->guard.await ? engine->guard.await(engine->guard.user, piece, error) : ZERO_OK;

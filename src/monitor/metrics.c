@@ -1,20 +1,17 @@
 // Writes metrics.jsonl. Each line goes out in one write when its step ends: a reader never sees half of one, and a run that
 // is killed keeps what it had. Called by api/train on rank 0.
-#define _GNU_SOURCE
 #include "monitor/metrics.h"
 
 #include "base/json.h"
+#include "monitor/tail.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 struct zr_metrics {
-    int fd;
+    zr_tail file;
     int64_t lines;
-    char *path;
     zr_buffer line;
 };
 
@@ -36,19 +33,12 @@ zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, z
     zr_metrics *metrics = zr_alloc(sizeof *metrics, error);
     if (!metrics)
         return ZERO_ERR_MEMORY;
-    metrics->fd = -1;
     metrics->lines = lines;
-    metrics->path = zr_strdup(path, error);
-    zero_status status = metrics->path ? ZERO_OK : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK) {
-        metrics->fd = open(path, O_WRONLY | O_CREAT | (lines ? 0 : O_TRUNC) | O_APPEND | O_CLOEXEC, 0666);
-        if (metrics->fd < 0)
-            status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", path);
-    }
+    zero_status status = zr_tail_open(path, O_CREAT | (lines ? 0 : O_TRUNC), &metrics->file, error);
     if (status == ZERO_OK)
         *out = metrics;
     else
-        zr_metrics_close(metrics);
+        zr_free(metrics);
     return status;
 }
 
@@ -119,16 +109,9 @@ static void append_io(zr_buffer *line, const zero_io *io)
 static zero_status write_line(zr_metrics *metrics, zero_error *error)
 {
     zr_buffer_printf(&metrics->line, "}\n");
-    if (metrics->line.failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for a line of \"%s\"", metrics->path);
-    for (size_t done = 0; done < metrics->line.length;) {
-        ssize_t wrote = write(metrics->fd, metrics->line.data + done, metrics->line.length - done);
-        if (wrote < 0 && errno != EINTR)
-            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s\"", metrics->path);
-        done += wrote > 0 ? (size_t)wrote : 0;
-    }
-    metrics->lines++;
-    return ZERO_OK;
+    zero_status status = zr_tail_append(&metrics->file, &metrics->line, error);
+    metrics->lines += status == ZERO_OK;
+    return status;
 }
 
 int64_t zr_metrics_lines(const zr_metrics *metrics)
@@ -173,9 +156,7 @@ void zr_metrics_close(zr_metrics *metrics)
 {
     if (!metrics)
         return;
-    if (metrics->fd >= 0)
-        close(metrics->fd);
-    zr_free(metrics->path);
+    zr_tail_close(&metrics->file);
     zr_buffer_free(&metrics->line);
     zr_free(metrics);
 }

@@ -119,8 +119,41 @@ expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $COMMON --ranks 2 
 grep -q 'step-00000020" is passed over' out.txt err.txt || fail "nothing is said of the damage"
 grep -q 'from step 15 of ' out.txt err.txt || fail "not from step 15: $(cat out.txt)"
 same damaged cut
-printf '\377' | dd of=damaged/checkpoints/step-00000020/exp_avg.safetensors bs=1 seek=5000 conv=notrunc status=none
-refused 65 "step-00000020/exp_avg.safetensors" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 2 --steps 20 --out damaged --resume
+cp -r damaged short
+rm short/checkpoints/step-00000020/exp_avg.safetensors
+train $COMMON --ranks 2 --steps 20 --out short --resume
+same damaged short
+flip() { printf '\377' | dd of="$1/exp_avg.safetensors" bs=1 seek=5000 conv=notrunc status=none; }
+cp -r damaged whole20
+flip damaged/checkpoints/step-00000020
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $COMMON --ranks 2 --steps 20 --out damaged --resume --save-every 1 --keep 2
+grep -q 'passed over: .*step-00000020/exp_avg.safetensors" is damaged' err.txt && grep -q 'from step 15 of ' out.txt || fail "nothing is said of the damage: $(cat err.txt)"
+same whole20 damaged
+[ "$(checkpoints damaged)" = "latest step-00000019 step-00000020 " ] || fail "kept: $(checkpoints damaged)"
+"$ZERO" inspect --verify damaged >out.txt 2>&1 || fail "what was kept is damaged: $(cat out.txt)"
+for step in 19 20; do flip damaged/checkpoints/step-000000$step; done
+config=$(md5sum <damaged/config.json)
+expect 65 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 2 --steps 20 --out damaged --resume
+grep -q 'step-00000020/exp_avg.safetensors" is damaged' err.txt || fail "not the newest damage: $(cat err.txt)"
+truncate -s 100 damaged/checkpoints/*/manifest.json
+expect 65 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 2 --steps 20 --out damaged --resume
+grep -q 'none of the 2 checkpoints' err.txt || fail "from the start, though there were checkpoints: $(cat err.txt)"
+[ "$config" = "$(md5sum <damaged/config.json)" ] || fail "a refused --resume has changed config.json"
+
+# Newer ones that are damaged count for nothing: what is written stays.
+train $COMMON --ranks 2 --steps 20 --save-every 5 --keep 0 --out kept
+truncate -s 100 kept/checkpoints/step-00000020/manifest.json
+train $COMMON --ranks 2 --steps 20 --save-every 1 --keep 1 --out kept --resume >out.txt 2>err.txt &
+parent=$!
+for _ in $(seq 500); do [ -d kept/checkpoints/step-00000018 ] && break; sleep 0.01; done
+kill -KILL $(children_of $parent) $parent 2>/dev/null
+wait $parent 2>/dev/null
+ls kept/checkpoints | grep -qE 'step-000000(1[5-9])' || fail "only damaged ones are left: $(checkpoints kept)"
+: >kept/model/model.safetensors.tmp.123.0
+mkdir kept/checkpoints/.step-00000003.tmp
+train $COMMON --ranks 2 --steps 20 --out kept --resume
+[ -z "$(find kept -name '*.tmp*')" ] || fail "left behind: $(find kept -name '*.tmp*')"
+same whole20 kept
 
 cp -r unbroken lost
 rm -r lost/checkpoints/step-00000030
@@ -139,6 +172,37 @@ last = [[json.loads(l) for l in open(d + "/metrics.jsonl") if "grad_norm" in l][
 assert abs(last[0] - last[1]) < 1e-3, last
 PY
 
+# The disk is full for metrics.jsonl: the lines are missing, nothing else.
+rm -rf full
+( trap '' XFSZ; ulimit -f 300; exec "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --micro-batch 1 --ranks 1 --steps 900 --eval-every 450 --out full >out.txt 2>err.txt ) || fail "a full disk ends the run: $(cat err.txt)"
+grep -q 'has no line in metrics.jsonl' err.txt && [ -f full/model/model.safetensors ] || fail "nothing is said of lines that are missing"
+python3 -c 'import json; n = [json.loads(l) for l in open("full/metrics.jsonl")]; assert 200 < len(n) < 900' || fail "half a line"
+
+# Asked to end while it evaluates, it saves at once, and evaluates when it goes on.
+for i in $(seq 60); do cat "$TEXT"; done >long.txt
+SLOW="--new $TINY --data $TEXT --val long.txt --threads 1 --quiet --micro-batch 2 --ranks 2 --steps 6 --save-every 3"
+expect 0 "$ZERO" train $SLOW --eval-every 3 --out slow
+for when in 3 6; do
+    rm -rf asked
+    "$ZERO" train $SLOW --eval-every 3 --out asked >out.txt 2>err.txt &
+    parent=$!
+    for _ in $(seq 1000); do [ "$(steps_of asked)" -ge $when ] && break; sleep 0.005; done
+    sleep 0.05
+    kill -TERM $parent
+    code=0
+    { wait $parent; } 2>/dev/null || code=$?
+    [ $code -eq 75 ] && [ -d asked/checkpoints/step-0000000$when ] || fail "asked to end while it evaluates step $when: $code, $(cat err.txt; ls asked/checkpoints)"
+    expect 0 "$ZERO" train $SLOW --eval-every 3 --out asked --resume
+    same slow asked
+done
+
+# Started again because a rank has died, --overwrite still replaces what another run left, and never what its own attempts wrote.
+cp -r unbroken old
+"$ZERO" run --ranks 2 --restarts 1 sh -c 'if [ $ZERO_RESTART = 0 ]; then kill -KILL $$; fi; exec "$@"' sh "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --steps 20 --save-every 5 --out old --overwrite 2>err.txt || fail "replaced at the second attempt: $(cat err.txt)"
+[ "$(steps_of old)" -eq 20 ] && [ "$(tail -1 old/metrics.jsonl | grep -o '"step":[0-9]*')" = '"step":20' ] || fail "went on with the run that it should replace"
+
+refused 78 "is of step 30, this run ends after step 10" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 2 --steps 10 --out unbroken --resume
+refused 78 "gradient_accumulation_steps 8 cannot make them" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 1 --accumulation 8 --steps 30 --out unbroken --resume
 refused 64 "options.resume and options.overwrite" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out out --resume --overwrite
 refused 78 "seed 5" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --micro-batch 2 --ranks 2 --steps 30 --seed 6 --out unbroken --resume
 echo "a run that is killed goes on to the same bytes"

@@ -1,0 +1,250 @@
+// Which checkpoint a run goes on from. Called by train.c, before and after the lock of --out.
+#include "api/checkpoint.h"
+#include "api/run_directory.h"
+#include "api/train.h"
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "checkpoint/manifest.h"
+#include "comm/agree.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_CONFIG = 1 << 24 }; // bytes
+
+static int64_t integer_in(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+// Samples of a step, of a micro-batch, and ranks: of the checkpoint, or of a run that ended before its first one (its config.json).
+static void read_batch(const char *checkpoint, const char *config, int64_t facts[3])
+{
+    zr_manifest manifest;
+    json_t *root = NULL;
+    if (checkpoint && zr_manifest_read(checkpoint, &manifest, NULL) == ZERO_OK) {
+        const json_t *more = json_object_get(manifest.state, "train");
+        facts[0] = integer_in(manifest.state, "train_batch_size");
+        facts[1] = integer_in(more, "micro_batch");
+        facts[2] = integer_in(more, "ranks");
+        zr_manifest_free(&manifest);
+    } else if (!checkpoint && zr_path_exists(config) && zr_json_load(config, MOST_CONFIG, &root, NULL) == ZERO_OK) {
+        facts[0] = integer_in(root, "train_batch_size");
+        facts[1] = integer_in(root, "train_micro_batch_size_per_gpu");
+        facts[2] = integer_in(json_object_get(json_object_get(root, "libzero"), "run"), "ranks");
+        json_decref(root);
+    }
+}
+
+// Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
+static zero_status look_ahead(const zr_train *train, int64_t facts[3], zero_error *error)
+{
+    const char *out = train->options->out_dir;
+    char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, out), *config = zr_sprintf(error, "%s/config.json", out), *newest = NULL;
+    zero_status status = folder && config ? zr_newest_whole(folder, &newest, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        read_batch(newest, config, facts);
+    zr_free(newest);
+    zr_free(config);
+    zr_free(folder);
+    return status;
+}
+
+// A run that zero_run starts again goes on with what it wrote itself; what another run has left there it replaces, or refuses, as at first.
+static void choose_way(zr_train *train)
+{
+    const zero_train_options *options = train->options;
+    bool ours = options->restarted && options->job && zr_outputs_are_of(options->out_dir, options->job);
+    train->resume = !options->dry_run && (options->resume || ours);
+    train->replace = options->overwrite && !ours;
+}
+
+zero_status zr_train_foresee(zr_train *train, zero_error *error)
+{
+    int64_t facts[5] = {0};
+    zero_status status = ZERO_OK;
+    if (train->comm->rank == 0) {
+        choose_way(train);
+        status = train->resume ? look_ahead(train, facts, error) : ZERO_OK;
+        facts[3] = train->resume;
+        facts[4] = train->replace;
+    }
+    ZERO_TRY(zr_comm_agree(train->comm, status, error));
+    ZERO_TRY(zr_comm_broadcast(train->comm, facts, sizeof facts, 0, error));
+    train->before.batch = facts[0];
+    train->before.micro_batch = facts[1];
+    train->before.ranks = facts[2];
+    train->resume = facts[3];
+    train->replace = facts[4];
+    return ZERO_OK;
+}
+
+// NAME.tmp.PID.N of base/durable.c, and the hidden names of directories.
+static bool is_left_over(const char *name)
+{
+    const char *at = strstr(name, ".tmp.");
+    if (!strncmp(name, ".step-", 6))
+        return true;
+    if (!at || !isdigit((unsigned char)at[5]))
+        return false;
+    at += 5;
+    at += strspn(at, "0123456789");
+    return at[0] == '.' && isdigit((unsigned char)at[1]) && !at[1 + strspn(at + 1, "0123456789")];
+}
+
+static zero_status sweep_folder(const char *folder, zero_error *error)
+{
+    DIR *directory = opendir(folder);
+    zero_status status = ZERO_OK;
+    for (struct dirent *entry; directory && status == ZERO_OK && (entry = readdir(directory));) {
+        if (!is_left_over(entry->d_name))
+            continue;
+        char *path = zr_sprintf(error, "%s/%s", folder, entry->d_name);
+        if (!path)
+            status = ZERO_ERR_MEMORY;
+        else if (unlink(path)) // a directory
+            status = zr_directory_remove(path, error);
+        zr_free(path);
+    }
+    if (directory)
+        closedir(directory);
+    return status;
+}
+
+// Rank 0, under the run's lock: what saves that were killed have left.
+static zero_status sweep(const char *out, zero_error *error)
+{
+    static const char *const folders[] = {".", ZR_CHECKPOINTS, "model", "best"};
+    zero_status status = ZERO_OK;
+    for (int i = 0; i < ZR_COUNT(folders) && status == ZERO_OK; i++) {
+        char *folder = zr_sprintf(error, "%s/%s", out, folders[i]);
+        status = folder ? sweep_folder(folder, error) : ZERO_ERR_MEMORY;
+        zr_free(folder);
+    }
+    return status;
+}
+
+static zero_status read_facts(zr_train *train, const char *path, json_t *state, zero_error *error)
+{
+    const json_t *facts = json_object_get(state, "train"), *best = json_object_get(facts, "best");
+    int64_t seq = integer_in(facts, "seq"), seed = integer_in(state, "seed");
+    if (!facts) // of another program: it has no order of the data, ours begins at its step
+        return ZERO_OK;
+    if (seq != train->seq || seed != train->seed)
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run has %lld and %lld: it would read other text from here on", path,
+                       (long long)seq, (long long)seed, (long long)train->seq, (long long)train->seed);
+    const char *data = json_string_value(json_object_get(facts, "data"));
+    char now[20];
+    snprintf(now, sizeof now, "%016llx", (unsigned long long)zr_train_data_hash(train));
+    if (data && strcmp(data, now))
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is %s, that of this run is %s: it would go on with other text", path, data, now);
+    train->first_lines = integer_in(facts, "lines");
+    train->owed = json_is_true(json_object_get(facts, "owed"));
+    train->best = json_is_number(best) ? json_number_value(best) : INFINITY;
+    return ZERO_OK;
+}
+
+// The path that rank 0 has found, on every rank; "" where there is none.
+static zero_status share_path(const zr_train *train, const char *found, char out[4096], zero_error *error)
+{
+    memset(out, 0, 4096);
+    if (found)
+        snprintf(out, 4096, "%s", found);
+    return zr_comm_broadcast(train->comm, out, 4096, 0, error);
+}
+
+typedef struct candidates { // rank 0: checkpoints, newest first
+    char *folder;
+    zr_checkpoints found;
+    int next; // that has not been looked at
+} candidates;
+
+static zero_status list_candidates(const zr_train *train, candidates *c, zero_error *error)
+{
+    const char *out = train->options->out_dir;
+    ZERO_TRY(sweep(out, error));
+    c->folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, out);
+    ZERO_TRY(c->folder ? zr_checkpoints_list(c->folder, &c->found, error) : ZERO_ERR_MEMORY);
+    if (c->found.count)
+        zr_check_latest(c->folder, &c->found, &train->logger);
+    return ZERO_OK;
+}
+
+// The next that looks whole, on every rank; "" where there is none.
+static zero_status next_candidate(const zr_train *train, candidates *c, char path[4096], zero_error *error)
+{
+    char *found = NULL;
+    for (; train->comm->rank == 0 && c->next < c->found.count && !found; c->next++) {
+        int64_t step = c->found.steps[c->next];
+        if (zr_checkpoint_is_whole(c->folder, step))
+            found = zr_checkpoint_path(c->folder, step, error);
+        else
+            zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s/" ZR_CHECKPOINT_NAME "\" is passed over: it is not whole", c->folder, (long long)step);
+    }
+    zero_status status = share_path(train, found, path, error);
+    zr_free(found);
+    return status;
+}
+
+// The newest that can be read. One that is damaged is passed over, but a run whose checkpoints all are does not begin anew by itself.
+static zero_status load_newest(zr_train *train, candidates *c, char path[4096], json_t **state, zero_error *error)
+{
+    zero_error first = {0};
+    *state = NULL;
+    for (;;) {
+        ZERO_TRY(next_candidate(train, c, path, error));
+        if (!path[0])
+            break;
+        zero_status status = zr_checkpoint_load(train->engine, path, state, error);
+        if (status != ZERO_ERR_DATA)
+            return status;
+        zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s\" is passed over: %s", path, error->message);
+        first = first.status == ZERO_OK ? *error : first;
+    }
+    if (first.status != ZERO_OK) {
+        *error = first;
+        return first.status;
+    }
+    int64_t count = c->found.count; // rank 0's
+    ZERO_TRY(zr_comm_agree_on_largest(train->comm, &count, error));
+    if (count)
+        return zr_fail(error, ZERO_ERR_DATA, "none of the %lld checkpoints of \"%s\" is whole: --overwrite starts anew", (long long)count, train->options->out_dir);
+    return ZERO_OK;
+}
+
+static zero_status go_on(zr_train *train, candidates *c, zero_error *error)
+{
+    char path[4096];
+    json_t *state;
+    int64_t none;
+    ZERO_TRY(zr_comm_agree(train->comm, train->comm->rank == 0 ? list_candidates(train, c, error) : ZERO_OK, error));
+    ZERO_TRY(load_newest(train, c, path, &state, error));
+    if (!path[0]) {
+        zr_log(&train->logger, ZERO_LOG_INFO, "resume   there is no checkpoint yet: from the start");
+        return ZERO_OK;
+    }
+    zero_position(train->engine, &train->first_step, &none);
+    zero_status status = read_facts(train, path, state, error);
+    json_decref(state);
+    if (status == ZERO_OK && train->first_step > train->steps)
+        status = zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of step %lld, this run ends after step %lld (--steps)", path, (long long)train->first_step, (long long)train->steps);
+    ZERO_TRY(zr_comm_agree(train->comm, status, error));
+    zr_log(&train->logger, ZERO_LOG_INFO, "resume   from step %lld of \"%s\"", (long long)train->first_step, path);
+    train->saved_step = train->first_step;
+    return ZERO_OK;
+}
+
+zero_status zr_train_resume(zr_train *train, zero_error *error)
+{
+    candidates c = {0};
+    zero_status status = go_on(train, &c, error);
+    zr_checkpoints_free(&c.found);
+    zr_free(c.folder);
+    return status;
+}
