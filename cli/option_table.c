@@ -137,7 +137,7 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_SECONDS] = {.name = "--seconds", .argument = "X", .kind = CLI_REAL, .commands = BENCH, .least = 0.001, .most = 60,
         .standard = "0.2", .help = "time for each figure, about; bench io: of a round at least"},
     [OPT_PATH] = {.name = "--path", .argument = "DIR", .kind = CLI_TEXT, .commands = BENCH | DOCTOR,
-        .standard_text = "the current directory", .help = "a directory of the disk to measure; bench: io"},
+        .standard_text = "the current directory", .help = "a directory of the disk to measure; bench: io, checkpoint"},
     [OPT_BLOCK] = {.name = "--block", .argument = "BYTES", .kind = CLI_BYTES, .commands = BENCH, .least = 4096, .most = 1 << 30,
         .standard = "1MiB", .help = "bench io: bytes of a transfer, a multiple of 4096 (aio.block_size)"},
     [OPT_DEPTH] = {.name = "--depth", .argument = "N", .kind = CLI_INTEGER, .commands = BENCH, .least = 1, .most = 256,
@@ -194,14 +194,14 @@ const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "bytes of every rank at every stage, without a run",
         .detail = "With --memory and without --ranks: what do I need? A table of stages and ranks that fit, and the command to run."},
-    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|optimizer|step|memory|io [OPTION...]", .choices = "comm|gemm|optimizer|step|memory|io", .run = cli_bench,
-        .purpose = "what communication, matrix products, the optimizer, a training step, memory and disks reach on this machine",
+    [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|optimizer|step|checkpoint|memory|io [OPTION...]", .choices = "comm|gemm|optimizer|step|checkpoint|memory|io", .run = cli_bench,
+        .purpose = "what communication, matrix products, the optimizer, a training step, checkpoints, memory and disks reach on this machine",
         .detail = "optimizer times norm, clip, AdamW and the 16-bit copy over a rank's shard. step takes a model (--new, 4 samples of its context unless told otherwise) through steps of training and prints the "
                   "step's time, what its matrix products alone take, their ratio (efficiency), the step against its floor (products at "
                   "their best, everything else at memory's bandwidth), and where the time went. memory measures copies and updates in "
                   "place with 1 to T threads. io reads, writes, and updates in place as training with states on NVMe does, with the engine "
-                  "that training uses. Both keep their figures for plans ($XDG_CACHE_HOME or ~/.cache, libzero/bandwidth.json). Only "
-                  "step reads the options that describe a model."},
+                  "that training uses. Both keep their figures for plans ($XDG_CACHE_HOME or ~/.cache, libzero/bandwidth.json). checkpoint saves "
+                  "a model's training state under --path and loads it again, five times. Only step and checkpoint read the options that describe a model."},
     [CLI_DATA] = {.name = "data", .usage = "show --data FILE... [--model DIR | --tokenizer KIND] [OPTION...]", .choices = "show", .run = cli_data,
         .purpose = "show what a training would read: the first batch, as text",
         .detail = "What the loss does not count, prompts and the first token of each window, is dimmed on a terminal, and stands in [brackets] elsewhere or where "

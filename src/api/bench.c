@@ -50,17 +50,17 @@ double zr_median(double *values, int count)
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-typedef enum bench_id { BENCH_COMM, BENCH_GEMM, BENCH_OPTIMIZER, BENCH_STEP, BENCH_MEMORY, BENCH_IO, BENCHES } bench_id;
+typedef enum bench_id { BENCH_COMM, BENCH_GEMM, BENCH_OPTIMIZER, BENCH_STEP, BENCH_CHECKPOINT, BENCH_MEMORY, BENCH_IO, BENCHES } bench_id;
 
 static zero_status find_bench(const char *what, bench_id *out, zero_error *error)
 {
-    static const char *const names[BENCHES] = {"comm", "gemm", "optimizer", "step", "memory", "io"};
+    static const char *const names[BENCHES] = {"comm", "gemm", "optimizer", "step", "checkpoint", "memory", "io"};
     for (int i = 0; i < BENCHES; i++) {
         *out = (bench_id)i;
         if (strcmp(names[i], what) == 0)
             return ZERO_OK;
     }
-    return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, step, memory and io exist", what);
+    return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, step, checkpoint, memory and io exist", what);
 }
 
 zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
@@ -90,6 +90,8 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void 
         return zr_bench_optimizer(&bench, options->parameters, error);
     case BENCH_STEP:
         return zr_bench_step(&bench, options, error);
+    case BENCH_CHECKPOINT:
+        return zr_bench_checkpoint(&bench, options, error);
     case BENCH_MEMORY:
         return zr_bench_memory(&bench, error);
     default:

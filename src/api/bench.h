@@ -28,6 +28,7 @@ zero_status zr_bench_comm(const zr_bench *bench, zero_error *error); // collecti
 zero_status zr_bench_gemm(const zr_bench *bench, zero_error *error); // collective: all ranks at once, figures of one
 zero_status zr_bench_optimizer(const zr_bench *bench, double parameters, zero_error *error); // collective; 0: 100 million
 zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *options, zero_error *error); // collective
+zero_status zr_bench_checkpoint(const zr_bench *bench, const zero_bench_options *options, zero_error *error); // collective
 zero_status zr_bench_memory(const zr_bench *bench, zero_error *error); // one rank
 zero_status zr_bench_io(const zr_bench *bench, const zero_bench_options *options, zero_error *error); // one rank
 

@@ -5,6 +5,7 @@
 //   floor         products at the best rate measured for their shapes, and the bytes of everything else at memory's bandwidth
 //
 // Attention's own products count as "everything else". Steps are timed without recording; a few more are recorded.
+#include "api/bench_engine.h"
 #include "api/bench_products.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -15,66 +16,33 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WARM_UP = 2, WARM_UP_MOST = 24, TIMED = 10, RECORDED = 3, RECORDS = 1 << 16, CONFIG_BYTES = 512, DEFAULT_VOCABULARY = 256, DEFAULT_MICRO_BATCH = 4 };
+enum { WARM_UP = 2, WARM_UP_MOST = 24, TIMED = 10, RECORDED = 3, RECORDS = 1 << 16 };
 
 typedef struct step_bench {
     const zr_bench *bench;
-    const zero_bench_options *options;
-    zr_lm_config config;
-    zr_lm_shape shape;
-    zero_model *model;
-    zero_engine *engine;
-    int64_t micro_batch, seq;
+    zr_bench_engine made;
     int32_t *tokens, *targets; // (micro_batch, seq)
     double seconds;            // of a step, the median of the slowest rank's
 } step_bench;
 
-static zero_status read_shape(step_bench *s, zero_error *error)
-{
-    const zero_bench_options *options = s->options;
-    bool given;
-    ZERO_TRY(zr_lm_parse_spec(options->new_spec ? options->new_spec : "gpt2", &s->config, &given, error));
-    if (!given)
-        zr_lm_set_vocabulary(&s->config, DEFAULT_VOCABULARY);
-    s->shape = zr_lm_shape_of(&s->config);
-    s->micro_batch = options->micro_batch ? options->micro_batch : DEFAULT_MICRO_BATCH;
-    s->seq = options->seq ? options->seq : s->shape.positions;
-    if (s->seq > s->shape.positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)s->seq, (long long)s->shape.positions);
-    return zr_lm_create(&s->config, &s->model, error);
-}
-
-static zero_status make_engine(step_bench *s, zero_error *error)
-{
-    const zero_bench_options *options = s->options;
-    char config[CONFIG_BYTES];
-    snprintf(config, sizeof config,
-             "{\"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": %lld, \"zero_optimization\": {\"stage\": %d}, "
-             "\"libzero\": {\"dtype\": \"%s\"}}",
-             (long long)s->micro_batch, (long long)(options->accumulation ? options->accumulation : 1), options->stage, options->dtype ? options->dtype : "fp32");
-    zero_options engine = {.struct_size = sizeof engine, .model = s->model, .comm = s->bench->comm, .config_text = config,
-                           .shape = {.batch = s->micro_batch, .seq = s->seq}, .threads = s->bench->threads, .seed = 1337, .total_steps = 1000};
-    return zero_initialize(&engine, &s->engine, error);
-}
-
 static void draw_batch(step_bench *s)
 {
-    for (int64_t i = 0; i < s->micro_batch * s->seq; i++) {
+    for (int64_t i = 0; i < s->made.micro_batch * s->made.seq; i++) {
         zr_philox drawn = zr_philox4x32((uint64_t)s->bench->comm->rank, 0, (uint64_t)i);
-        s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->shape.vocab);
-        s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->shape.vocab);
+        s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.shape.vocab);
+        s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->made.shape.vocab);
     }
 }
 
 static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *error)
 {
-    zero_tensors batch = {.count = 2, .at = {{.data = s->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {s->micro_batch, s->seq}},
-                                             {.data = s->targets, .dtype = ZERO_I32, .dims = 2, .shape = {s->micro_batch, s->seq}}}};
-    for (int64_t k = 0; k < zero_accumulation(s->engine); k++) {
+    zero_tensors batch = {.count = 2, .at = {{.data = s->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}},
+                                             {.data = s->targets, .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}}}};
+    for (int64_t k = 0; k < zero_accumulation(s->made.engine); k++) {
         double loss;
-        ZERO_TRY(zero_forward(s->engine, &batch, &loss, error));
-        ZERO_TRY(zero_backward(s->engine, error));
-        ZERO_TRY(zero_step(s->engine, info, error));
+        ZERO_TRY(zero_forward(s->made.engine, &batch, &loss, error));
+        ZERO_TRY(zero_backward(s->made.engine, error));
+        ZERO_TRY(zero_step(s->made.engine, info, error));
     }
     return ZERO_OK;
 }
@@ -114,11 +82,11 @@ static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_
     zr_recorder *recorder;
     zero_step_info info;
     ZERO_TRY(zr_recorder_create(RECORDS, &recorder, error));
-    zero_status status = zr_engine_record(s->engine, recorder, error);
+    zero_status status = zr_engine_record(s->made.engine, recorder, error);
     for (int i = 0; i < RECORDED && status == ZERO_OK; i++)
         status = one_step(s, &info, error);
     if (status == ZERO_OK)
-        status = zr_engine_record(s->engine, NULL, error);
+        status = zr_engine_record(s->made.engine, NULL, error);
     zr_recorder_sum(recorder, 0, sums);
     if (status == ZERO_OK && recorder->dropped > 0)
         status = zr_fail(error, ZERO_ERR_LIMIT, "recording %d steps: %lld records, there is room for %d", RECORDED, (long long)(recorder->count + recorder->dropped), RECORDS);
@@ -175,9 +143,9 @@ static zero_status report(const step_bench *s, zero_error *error)
     zr_products_time products;
     double bandwidth;
     ZERO_TRY(record_steps((step_bench *)s, sums, error));
-    ZERO_TRY(zr_bench_products(bench, zr_engine_plan(s->engine), false, &products, error));
+    ZERO_TRY(zr_bench_products(bench, zr_engine_plan(s->made.engine), false, &products, error));
     ZERO_TRY(zr_bench_bandwidth(bench, &bandwidth, error));
-    double accumulation = (double)zero_accumulation(s->engine), tokens = (double)(s->micro_batch * s->seq * bench->comm->size) * accumulation;
+    double accumulation = (double)zero_accumulation(s->made.engine), tokens = (double)(s->made.micro_batch * s->made.seq * bench->comm->size) * accumulation;
     double alone = products.median * accumulation, floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;
     zr_bench_say(bench, "step            %10.3f ms   %10.1f tokens/s   (median of %d, the slowest rank's)\n", s->seconds * 1e3, tokens / s->seconds, TIMED);
     zr_bench_say(bench, "products alone  %10.3f ms   %10.1f GF/s a rank\n", alone * 1e3, products.flops * accumulation / alone * 1e-9);
@@ -190,31 +158,32 @@ static zero_status report(const step_bench *s, zero_error *error)
 
 static zero_status run(step_bench *s, zero_error *error)
 {
-    const zr_plan *plan;
-    ZERO_TRY(make_engine(s, error));
-    plan = zr_engine_plan(s->engine);
-    zr_bench_say(s->bench, "%s: %.3f M parameters; %lld x %lld a rank, %s, stage %d; backend %s, %s\n", s->options->new_spec ? s->options->new_spec : "gpt2",
-                 (double)plan->parameters / 1e6, (long long)s->micro_batch, (long long)s->seq, plan->settings.precision.name, plan->settings.stage,
-                 zr_engine_queue(s->engine)->backend->name, zr_engine_queue(s->engine)->backend->path());
+    const zr_plan *plan = zr_engine_plan(s->made.engine);
+    zr_bench_say(s->bench, "%s: %.3f M parameters; %lld x %lld a rank, %s, stage %d; backend %s, %s\n", s->made.spec,
+                 (double)plan->parameters / 1e6, (long long)s->made.micro_batch, (long long)s->made.seq, plan->settings.precision.name, plan->settings.stage,
+                 zr_engine_queue(s->made.engine)->backend->name, zr_engine_queue(s->made.engine)->backend->path());
     ZERO_TRY(time_steps(s, error));
     return report(s, error);
 }
 
 zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
 {
-    step_bench s = {.bench = bench, .options = options};
-    ZERO_TRY(zr_comm_agree(bench->comm, read_shape(&s, error), error));
-    size_t bytes = (size_t)(s.micro_batch * s.seq) * sizeof *s.tokens;
+    step_bench s = {.bench = bench};
+    zero_status status = zr_bench_engine_open(bench, options, &s.made, error);
+    if (status != ZERO_OK) {
+        zr_bench_engine_close(&s.made);
+        return status;
+    }
+    size_t bytes = (size_t)(s.made.micro_batch * s.made.seq) * sizeof *s.tokens;
     s.tokens = zr_alloc(bytes, error);
     s.targets = zr_alloc(bytes, error);
-    zero_status status = zr_comm_agree(bench->comm, s.tokens && s.targets ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    status = zr_comm_agree(bench->comm, s.tokens && s.targets ? ZERO_OK : ZERO_ERR_MEMORY, error);
     if (status == ZERO_OK) {
         draw_batch(&s);
         status = run(&s, error);
     }
-    zero_destroy(s.engine);
+    zr_bench_engine_close(&s.made);
     zr_free(s.tokens);
     zr_free(s.targets);
-    zr_lm_free(s.model);
     return status;
 }

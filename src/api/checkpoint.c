@@ -4,6 +4,7 @@
 #include "comm/agree.h"
 #include "model/unit.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -112,6 +113,23 @@ zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_
     return status;
 }
 
+// Rank 0: what a checkpoint holds and this training does not keep is no less part of it.
+static zero_status verify_others(const char *directory, const zr_manifest *manifest, const zr_state_vectors *v, zero_error *error)
+{
+    for (int f = 0; f < manifest->file_count; f++) {
+        const zr_manifest one = {.file_count = 1, .files = &manifest->files[f]};
+        bool read = false;
+        for (int i = 0; i < v->count; i++) {
+            char name[ZERO_MESSAGE_BYTES];
+            snprintf(name, sizeof name, "%s.safetensors", v->of[i].name);
+            read = read || !strcmp(name, one.files->name);
+        }
+        if (!read)
+            ZERO_TRY(zr_manifest_verify(directory, &one, NULL, NULL, error));
+    }
+    return ZERO_OK;
+}
+
 // The parameters that units read are made of the weights, unless they are one update older.
 static zero_status fill(zero_engine *engine, const char *directory, const zr_manifest *manifest, zero_error *error)
 {
@@ -121,6 +139,8 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
     zero_status status = zr_comm_agree(comm, list(engine, behind, &v, error), error);
     if (status == ZERO_OK)
         status = zr_comm_barrier(comm, error); // nobody reads the old ones any more
+    if (status == ZERO_OK)
+        status = zr_comm_agree(comm, comm->rank == 0 ? verify_others(directory, manifest, &v, error) : ZERO_OK, error);
     if (status == ZERO_OK)
         status = zr_states_load(comm, directory, manifest, v.of, v.count - behind, error);
     if (status == ZERO_OK)

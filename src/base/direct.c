@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/pages.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -180,12 +181,12 @@ zero_status zr_direct_sync(zr_direct *d, zero_error *error)
 static zero_status prepare(zr_direct *d, const zr_direct_file *files, zero_error *error)
 {
     d->targets = zr_alloc(((size_t)d->count + 1) * sizeof *d->targets, error);
-    d->memory = zr_alloc((size_t)BLOCKS * BLOCK + ALIGN, error);
+    d->memory = zr_alloc((size_t)BLOCKS * BLOCK + ZR_LARGE_PAGE, error);
     if (!d->targets || !d->memory)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < d->count; i++)
         d->targets[i] = (target){.file = files[i], .direct = open(files[i].path, O_WRONLY | O_DIRECT | O_CLOEXEC)};
-    char *aligned = d->memory + (ALIGN - (uintptr_t)d->memory % ALIGN) % ALIGN;
+    char *aligned = zr_pages_large(d->memory, (size_t)BLOCKS * BLOCK);
     for (int i = 0; i < BLOCKS; i++)
         d->blocks[i] = (block){.of = d, .data = aligned + (size_t)i * BLOCK};
     return zr_workers_create(THREADS, BLOCKS, &d->threads, error);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/pages.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -80,10 +81,10 @@ static zero_status prepare(zr_direct_reader *r, zero_error *error)
     if (r->fd < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", r->path);
     r->direct = open(r->path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-    r->memory = zr_alloc((size_t)SLOTS * SLOT + ALIGN, error);
+    r->memory = zr_alloc((size_t)SLOTS * SLOT + ZR_LARGE_PAGE, error);
     if (!r->memory)
         return ZERO_ERR_MEMORY;
-    char *aligned = r->memory + (ALIGN - (uintptr_t)r->memory % ALIGN) % ALIGN;
+    char *aligned = zr_pages_large(r->memory, (size_t)SLOTS * SLOT);
     for (int i = 0; i < SLOTS; i++)
         r->slots[i] = (slot){.of = r, .memory = aligned + (size_t)i * SLOT};
     ZERO_TRY(zr_workers_create(THREADS, SLOTS, &r->threads, error));

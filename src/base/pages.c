@@ -73,3 +73,10 @@ int zr_pages_populate(void *base, size_t bytes)
     int threads = ZR_MIN(zr_cpu_budget_get().allowed, THREADS_MAX);
     return threads < 2 ? populate(base, bytes) : populate_in_threads(base, bytes, threads);
 }
+
+char *zr_pages_large(char *memory, size_t bytes)
+{
+    char *first = memory + (ZR_LARGE_PAGE - (uintptr_t)memory % ZR_LARGE_PAGE) % ZR_LARGE_PAGE;
+    (void)madvise(first, bytes, MADV_HUGEPAGE); // kernels without them refuse; nothing depends on them
+    return first;
+}

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define HUGE_PAGE ((size_t)2 << 20)
 
 static zero_status refuse(zr_arena *arena, int reason, zero_error *error)
 {
@@ -42,7 +41,7 @@ static zero_status map(zr_arena *arena, zero_error *error)
     void *base = mmap(NULL, mapped_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return refuse(arena, errno, error);
-    if (arena->bytes >= HUGE_PAGE)
+    if (arena->bytes >= ZR_LARGE_PAGE)
         (void)madvise(base, arena->bytes, MADV_HUGEPAGE); // kernels without huge pages refuse; nothing depends on them
     int reason = zr_pages_populate(base, mapped_bytes(arena));
     if (reason) {

@@ -90,6 +90,11 @@ done
 grep -q '"mix"' cache/libzero/bandwidth.json && grep -q '"copy"' cache/libzero/bandwidth.json || fail "bench io keeps nothing, or loses what memory kept"
 expect 0 "$ZERO" bench io --path cache --seconds 0.001 --bytes 1MiB --block 64KiB --depth 2 --json
 python3 -c 'import json; o = json.load(open("out.txt")); assert o["block"] == 65536 and o["depth"] == 2 and o["scratch"] <= 1 << 20 and o["update"]["median"] > 0, o' || fail "bench io --json"
+expect 0 "$ZERO" bench checkpoint --path cache --new gpt2:layers=1,heads=1,width=16,context=16 --ranks 2 --stage 3
+for what in save load; do
+    grep -q "^$what .* GB/s" out.txt || fail "bench checkpoint says nothing of $what"
+done
+refused 64 'nowhere' "$ZERO" bench checkpoint --path nowhere/else --new gpt2:layers=1,heads=1,width=16,context=16
 [ -z "$(find . -name 'zero-bench*')" ] || fail "bench io leaves scratch files"
 refused 64 'a multiple of 4096' "$ZERO" bench io --block 5000
 refused 64 'no measuring' "$ZERO" bench io --bytes 16384

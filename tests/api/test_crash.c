@@ -1,0 +1,194 @@
+// A training with saves dies in, or is failed by, each of its system calls that touch files, on whichever rank and thread that falls: the next
+// run goes on and comes to the bytes of one that was left alone, and nothing is left over.
+//
+// The linker wraps the calls, so that the nth of them ends the process, or fails.
+#define _GNU_SOURCE
+#include "base/file.h"
+#include <zero/tools.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { RANKS = 2, STEPS = 2, DIED = 77, FAILED = 1, MOST_CALLS = 1000, STRIDE = 3 };
+
+static struct {
+    atomic_int in; // the call that it happens in, of any thread, 1 = the next; 0: none
+    int reason;    // errno; 0: the process ends, as by a kill
+} fault;
+
+static bool fails(void)
+{
+    int in = fault.in;
+    while (in && !atomic_compare_exchange_weak(&fault.in, &in, in - 1))
+        ;
+    if (in != 1)
+        return false;
+    if (!fault.reason)
+        _exit(DIED);
+    errno = fault.reason;
+    return true;
+}
+
+#define WRAP(type, name, parameters, arguments) \
+    type __real_##name parameters;              \
+    type __wrap_##name parameters;              \
+    type __wrap_##name parameters { return fails() ? (type)-1 : __real_##name arguments; }
+
+WRAP(int, open64, (const char *path, int flags, mode_t mode), (path, flags, mode))
+WRAP(ssize_t, write, (int fd, const void *data, size_t bytes), (fd, data, bytes))
+WRAP(ssize_t, pwrite64, (int fd, const void *data, size_t bytes, off64_t offset), (fd, data, bytes, offset))
+WRAP(int, fsync, (int fd), (fd))
+WRAP(int, ftruncate64, (int fd, off64_t length), (fd, length))
+WRAP(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length), (fd, mode, offset, length))
+WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode))
+WRAP(int, rename, (const char *from, const char *to), (from, to))
+WRAP(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags), (a, from, b, to, flags))
+WRAP(int, unlink, (const char *path), (path))
+WRAP(int, unlinkat, (int at, const char *path, int flags), (at, path, flags))
+WRAP(int, rmdir, (const char *path), (path))
+
+static char directory[64], text[96];
+
+typedef struct rank_job {
+    zero_comm *comm;
+    zero_train_options options;
+    zero_status status;
+    zero_error error;
+} rank_job;
+
+static void *train_rank(void *argument)
+{
+    rank_job *job = argument;
+    job->status = zero_train(job->comm, &job->options, &job->error);
+    return NULL;
+}
+
+// One run on threads of this process; faults begin with it.
+static zero_status train(const char *out, int in, int reason, zero_error *error)
+{
+    const char *data[] = {text};
+    const zero_train_options options = {.struct_size = sizeof options, .new_spec = "gpt2:layers=1,heads=2,width=16,context=16", .data = data, .data_count = 1, .val = "none",
+                                        .tokenizer = "bytes", .out_dir = out, .steps = STEPS, .seed = 3, .threads = 1, .resume = 1, .save_every = 1, .keep = 1};
+    rank_job jobs[RANKS];
+    zero_comm *comms[RANKS];
+    pthread_t threads[RANKS];
+    zero_comm_options comm_options = {.struct_size = sizeof comm_options, .timeout_seconds = 30};
+    assert_int_equal(zero_comm_threads(RANKS, &comm_options, comms, NULL), ZERO_OK);
+    fault.reason = reason;
+    fault.in = in;
+    for (int r = 0; r < RANKS; r++) {
+        jobs[r] = (rank_job){.comm = comms[r], .options = options};
+        assert_int_equal(pthread_create(&threads[r], NULL, train_rank, &jobs[r]), 0);
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(threads[r], NULL);
+    fault.in = fault.in > 0 ? -1 : 0; // -1: it was not met
+    for (int r = 0; r < RANKS; r++)
+        zero_comm_destroy(comms[r]);
+    *error = jobs[0].error;
+    return jobs[0].status;
+}
+
+// As the process of a run ends: 0, FAILED or DIED; *met: whether the call came.
+static int run(const char *out, int in, int reason, bool *met)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        zero_error error = {0};
+        zero_status ended = train(out, in, reason, &error);
+        _exit((fault.in ? 0 : 16) + (ended == ZERO_OK ? 0 : error.message[0] ? FAILED : 2));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status))
+        fail_msg("call %d, %s: signal %d", in, reason ? strerror(reason) : "killed", WTERMSIG(status));
+    int code = WEXITSTATUS(status);
+    *met = code == DIED || code >= 16;
+    return code == DIED ? code : code & 15;
+}
+
+static char *model_of(const char *out, size_t *length)
+{
+    char path[200], *bytes;
+    snprintf(path, sizeof path, "%s/model/model.safetensors", out);
+    assert_int_equal(zr_file_read(path, SIZE_MAX / 2, &bytes, length, NULL), ZERO_OK);
+    return bytes;
+}
+
+static int left_overs(const char *out)
+{
+    char command[300];
+    snprintf(command, sizeof command, "test -z \"$(find %s -name '*.tmp*' -o -name '.step-*')\"", out);
+    return system(command);
+}
+
+static void every_call(int reason)
+{
+    char whole[100], out[100];
+    bool met = true;
+    size_t length, again;
+    snprintf(whole, sizeof whole, "%s/whole", directory);
+    snprintf(out, sizeof out, "%s/out", directory);
+    assert_int_equal(run(whole, 0, 0, &met), 0);
+    char *wanted = model_of(whole, &length);
+    int met_calls = 0;
+    met = true;
+    for (int in = reason ? 2 : 1; met && in < MOST_CALLS; in += STRIDE) { // how threads meet differs from run to run, so the others have their turn too
+        assert_int_equal(zr_directory_remove(out, NULL), ZERO_OK);
+        int ended = run(out, in, reason, &met);
+        met_calls += met;
+        if (ended != 0 && ended != (reason ? FAILED : DIED))
+            fail_msg("call %d, %s: ended with %d", in, reason ? strerror(reason) : "killed", ended);
+        bool unused;
+        if (run(out, 0, 0, &unused) != 0)
+            fail_msg("call %d, %s: does not go on", in, reason ? strerror(reason) : "killed");
+        char *found = model_of(out, &again);
+        if (again != length || memcmp(found, wanted, length))
+            fail_msg("call %d, %s: other weights", in, reason ? strerror(reason) : "killed");
+        if (left_overs(out))
+            fail_msg("call %d, %s: something is left over", in, reason ? strerror(reason) : "killed");
+        free(found);
+    }
+    assert_true(!met && met_calls > 30);
+    free(wanted);
+    zr_directory_remove(whole, NULL);
+}
+
+static void dies_in_each(void **state) { every_call(0); }
+static void fails_in_each(void **state) { every_call(EIO); }
+
+static int set_up(void **state)
+{
+    strcpy(directory, access("/dev/shm", W_OK) == 0 ? "/dev/shm/zero-crash-XXXXXX" : "/tmp/zero-crash-XXXXXX");
+    if (!mkdtemp(directory))
+        return -1;
+    snprintf(text, sizeof text, "%s/text.txt", directory);
+    FILE *file = fopen(text, "w");
+    for (int i = 0; file && i < 200; i++)
+        fprintf(file, "line %d of a text that nobody reads\n", i);
+    return file ? fclose(file) : -1;
+}
+
+static int tear_down(void **state) { return zr_directory_remove(directory, NULL) == ZERO_OK ? 0 : -1; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dies_in_each),
+        cmocka_unit_test(fails_in_each),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
