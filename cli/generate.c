@@ -1,29 +1,171 @@
-// zero generate: text on standard output as it comes.
+// zero generate: one text on standard output as it comes; of several prompts each answer when those before it are complete, or as JSON.
 #include "failure.h"
 #include "terminal.h"
 
-static int emit(void *user, const char *text, size_t length)
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct answer { // of one of several prompts, until it is printed
+    char *text;
+    size_t length, room;
+    bool done;
+    zero_finish why;
+    int64_t tokens;
+} answer;
+
+typedef struct answers {
+    const char *const *prompts; // (count)
+    answer *at;                 // (count)
+    int64_t count, printed;
+    bool json, echo, failed;    // echo: the prompt before its answer
+} answers;
+
+static int put(void *user, int64_t prompt, const char *text, size_t length)
 {
     return !cli_put_text(text, length) || fflush(stdout) != 0;
+}
+
+static int keep(void *user, int64_t prompt, const char *text, size_t length)
+{
+    answers *all = user;
+    answer *a = &all->at[prompt];
+    if (a->length + length > a->room) {
+        size_t room = 2 * (a->length + length);
+        char *larger = realloc(a->text, room);
+        all->failed |= !larger;
+        if (!larger)
+            return 1;
+        a->text = larger;
+        a->room = room;
+    }
+    memcpy(a->text + a->length, text, length);
+    a->length += length;
+    return all->failed;
+}
+
+static void put_json_text(const char *text, size_t length)
+{
+    putchar('"');
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
+static void put_json(int64_t index, const char *prompt, const answer *a)
+{
+    printf("{\"index\": %lld, \"prompt\": ", (long long)index);
+    put_json_text(prompt, strlen(prompt));
+    printf(", \"text\": ");
+    put_json_text(a->text, a->length);
+    printf(", \"tokens\": %lld, \"finish\": \"%s\"}\n", (long long)a->tokens, a->why == ZERO_FINISH_END ? "end" : "length");
+}
+
+static void put_answer(const answers *all, int64_t index)
+{
+    const answer *a = &all->at[index];
+    const char *prompt = all->prompts[index];
+    if (all->json) {
+        put_json(index, prompt, a);
+        return;
+    }
+    printf("--- prompt %lld: %lld tokens%s ---\n", (long long)index, (long long)a->tokens, a->why == ZERO_FINISH_END ? ", ended" : "");
+    if (all->echo)
+        cli_put_text(prompt, strlen(prompt));
+    cli_put_text(a->text, a->length);
+    putchar('\n');
+}
+
+static void finish(void *user, int64_t prompt, zero_finish why, int64_t tokens)
+{
+    answers *all = user;
+    all->at[prompt].done = true;
+    all->at[prompt].why = why;
+    all->at[prompt].tokens = tokens;
+    for (; all->printed < all->count && all->at[all->printed].done; all->printed++) {
+        put_answer(all, all->printed);
+        free(all->at[all->printed].text);
+        all->at[all->printed].text = NULL;
+    }
+    all->failed |= fflush(stdout) != 0;
+}
+
+static int stream(const cli_command *command, zero_generate_options *options)
+{
+    zero_error error = {0};
+    options->emit = put;
+    if (options->prompt_count && !options->chat)
+        fputs(options->prompts[0], stdout);
+    if (zero_generate(options, &error) != ZERO_OK)
+        return cli_fail(command, &error);
+    putchar('\n');
+    return 0;
+}
+
+static int collect(const cli_command *command, zero_generate_options *options, bool json)
+{
+    static const char *const none[] = {""};
+    zero_error error = {0};
+    answers all = {.prompts = options->prompt_count ? options->prompts : none, .count = options->prompt_count ? options->prompt_count : 1, .json = json,
+                   .echo = !options->chat};
+    all.at = calloc((size_t)all.count, sizeof *all.at);
+    options->emit = keep;
+    options->finish = finish;
+    options->user = &all;
+    zero_status status = all.at ? zero_generate(options, &error) : ZERO_ERR_MEMORY;
+    for (int64_t i = 0; all.at && i < all.count; i++)
+        free(all.at[i].text);
+    free(all.at);
+    if (status == ZERO_OK && !all.failed)
+        return 0;
+    if (status == ZERO_OK || !error.message[0])
+        snprintf(error.message, sizeof error.message, "the answers of %lld prompts could not be kept or written", (long long)all.count);
+    error.status = status == ZERO_OK ? ZERO_ERR_IO : status;
+    return cli_fail(command, &error);
+}
+
+// --prompt's, then those of the file.
+static int with_prompts(const cli_arguments *a, zero_generate_options *options, const zero_prompts *file)
+{
+    const char **prompts = calloc((size_t)(a->data_count + file->count) + 1, sizeof *prompts);
+    if (!prompts)
+        return cli_fail_usage(a->command, "no memory for %lld prompts", (long long)(a->data_count + file->count));
+    for (int i = 0; i < a->data_count; i++)
+        prompts[options->prompt_count++] = a->data[i];
+    for (int64_t i = 0; i < file->count; i++)
+        prompts[options->prompt_count++] = file->at[i];
+    options->prompts = prompts;
+    bool json = a->given[OPT_JSON];
+    int code = options->prompt_count > 1 || json ? collect(a->command, options, json) : stream(a->command, options);
+    free(prompts);
+    return code;
 }
 
 int cli_generate(const cli_arguments *a)
 {
     if (!a->given[OPT_MODEL])
         return cli_fail_usage(a->command, "no model: --model DIR names one");
+    if (a->given[OPT_FIELD] && !a->given[OPT_PROMPTS])
+        return cli_fail_usage(a->command, "--field is of the records of --prompts, which is missing");
     zero_generate_options options = {
-        .struct_size = sizeof options, .model_dir = a->text[OPT_MODEL], .prompt = a->text[OPT_PROMPT], .tokens = a->integer[OPT_TOKENS],
-        .temperature = a->real[OPT_TEMPERATURE], .top_k = (int)a->integer[OPT_TOP_K], .top_p = a->real[OPT_TOP_P],
+        .struct_size = sizeof options, .model_dir = a->text[OPT_MODEL], .chat = a->text[OPT_CHAT], .tokens = a->integer[OPT_TOKENS], .batch = a->integer[OPT_BATCH],
+        .ignore_end = a->given[OPT_IGNORE_END], .temperature = a->real[OPT_TEMPERATURE], .top_k = (int)a->integer[OPT_TOP_K], .top_p = a->real[OPT_TOP_P],
         .seed = a->given[OPT_SEED] ? (uint64_t)a->integer[OPT_SEED] : 1337, .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND],
         .config_path = a->text[OPT_CONFIG], .dtype = a->text[OPT_DTYPE],
         .device_memory = a->integer[OPT_DEVICE_MEMORY], .host_memory = a->integer[OPT_HOST_MEMORY],
-        .emit = emit, .logger = {.write = cli_log_stderr},
+        .logger = {.write = cli_log_stderr},
     };
     zero_error error = {0};
-    if (a->text[OPT_PROMPT])
-        fputs(a->text[OPT_PROMPT], stdout);
-    if (zero_generate(&options, &error) != ZERO_OK)
+    zero_prompts file = {0};
+    if (a->given[OPT_PROMPTS] && zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)
         return cli_fail(a->command, &error);
-    putchar('\n');
-    return 0;
+    int code = with_prompts(a, &options, &file);
+    zero_prompts_free(&file);
+    return code;
 }

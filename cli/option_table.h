@@ -8,6 +8,7 @@ typedef enum cli_kind {
     CLI_FLAG,
     CLI_TEXT,
     CLI_TEXTS,   // one or more values
+    CLI_EACH,    // one value each time it is given
     CLI_CHOICE,  // one of `choices`
     CLI_INTEGER,
     CLI_REAL,

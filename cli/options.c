@@ -171,6 +171,7 @@ static zero_status check_value(int id, const char *value, cli_arguments *out, ze
         break;
     case CLI_TEXT:
     case CLI_TEXTS:
+    case CLI_EACH:
         if (!*value && id != OPT_PROMPT)
             status = refuse(error, "%s: its value is empty", row->name);
         break;
@@ -213,7 +214,8 @@ static zero_status take_option(int argc, char *const *argv, int *at, cli_argumen
     const cli_option *row = &cli_options[id];
     if (!belongs(row, out->command))
         return refuse(error, "%s is no option of zero %s", row->name, out->command->name);
-    if (out->given[id] && row->kind != CLI_TEXTS)
+    bool many = row->kind == CLI_TEXTS || row->kind == CLI_EACH;
+    if (out->given[id] && !many)
         return refuse(error, "%s is given twice", row->name);
     out->given[id] = true;
     const char *value = written[length] ? written + length + 1 : NULL;
@@ -230,7 +232,7 @@ static zero_status take_option(int argc, char *const *argv, int *at, cli_argumen
             return refuse(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
         value = argv[(*at)++];
     }
-    if (row->kind == CLI_TEXTS)
+    if (many)
         out->data[out->data_count++] = value;
     return check_value(id, value, out, error);
 }

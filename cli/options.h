@@ -20,7 +20,7 @@ typedef enum cli_option_id {
     OPT_STAGE, OPT_MICRO_BATCH, OPT_ACCUMULATION, OPT_SEQ, OPT_STEPS, OPT_EPOCHS, OPT_LR, OPT_SEED,
     OPT_EVAL_EVERY, OPT_SAMPLE_EVERY, OPT_PROFILE, OPT_DRY_RUN, OPT_STRICT, OPT_QUIET, OPT_OVERWRITE, OPT_SAVE_EVERY, OPT_SAVE_SECONDS, OPT_KEEP, OPT_RESUME, OPT_GRACE, OPT_RESTARTS, OPT_MIN_RANKS,
     OPT_FROM_STEP, OPT_TO_STEP,
-    OPT_PROMPT, OPT_TOKENS, OPT_TEMPERATURE, OPT_TOP_K, OPT_TOP_P,
+    OPT_PROMPT, OPT_PROMPTS, OPT_BATCH, OPT_IGNORE_END, OPT_TOKENS, OPT_TEMPERATURE, OPT_TOP_K, OPT_TOP_P,
     OPT_FROM, OPT_TO, OPT_FORMAT, OPT_SHARD_SIZE, OPT_SUMS, OPT_VERIFY,
     OPT_MEMORY, OPT_DEVICE_MEMORY, OPT_HOST_MEMORY, OPT_JSON, OPT_SECONDS, OPT_PATH, OPT_BLOCK, OPT_DEPTH, OPT_BYTES, OPT_HELP, CLI_OPTIONS
 } cli_option_id;
@@ -45,7 +45,7 @@ typedef struct cli_arguments {
     const char *text[CLI_OPTIONS];   // as written, or the default
     int64_t integer[CLI_OPTIONS];    // of integers and sizes
     double real[CLI_OPTIONS];        // of reals and counts
-    const char **data;               // (data_count) the values of --data, or the paths
+    const char **data;               // (data_count) the values of --data or --prompt, or the paths
     int data_count;
     const char *operand;             // "comm", "gemm", ...; a path
     char *const *program;            // NULL-terminated: of `run`

@@ -4,7 +4,6 @@
 
 #include "api/checkpoint.h"
 #include "api/initialize.h"
-#include "api/sampler.h"
 #include "api/tiling.h"
 #include "base/clock.h"
 #include "comm/agree.h"
@@ -74,7 +73,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     zr_train_describe_runtime(train);
     ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->engine, error));
     if (options->sample_every > 0)
-        ZERO_TRY(zr_comm_agree(train->comm, zr_sample_check_memory(train->engine, &train->model_config, error), error));
+        ZERO_TRY(zr_comm_agree(train->comm, zr_train_sample_check(train, error), error));
     if (options->model_dir)
         ZERO_TRY(zero_load_weights(train->engine, options->model_dir, error));
     zr_train_describe_run(train);

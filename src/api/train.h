@@ -74,6 +74,10 @@ zero_status zr_train_record(zr_train *train, zero_error *error);
 void zr_train_describe_model(const zr_train *train);
 void zr_train_describe_runtime(const zr_train *train);
 void zr_train_describe_run(const zr_train *train);
+// train_sample.c. Not collective: whether the memory that samples take fits, once the engine is there.
+zero_status zr_train_sample_check(const zr_train *train, zero_error *error);
+// Appends a sample of what the model writes after `step` steps; the same text on every rank. Collective, between steps.
+zero_status zr_train_sample(const zr_train *train, int64_t step, zr_buffer *out, zero_error *error);
 // train_loop.c, collective
 zero_status zr_train_loop(zr_train *train, zero_error *error);
 // train_profile.c. Not collective: which steps; whether the file can be written (rank 0). Collective: all ranks' records into it.

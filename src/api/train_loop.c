@@ -1,5 +1,4 @@
 // The steps of a training, with what happens between them: metrics, progress, evaluation, the best model so far.
-#include "api/sampler.h"
 #include "api/train.h"
 #include "api/windows.h"
 #include "base/clock.h"
@@ -147,8 +146,7 @@ static zero_status sample(loop *l, int64_t step, zero_error *error)
 {
     zr_train *train = l->train;
     zr_buffer text = {0};
-    zr_sampling how = {.temperature = 0.8, .top_p = 1, .seed = (uint64_t)(train->seed + step), .tokens = ZR_MIN(200, 4 * train->shape.positions)};
-    ZERO_TRY(zr_sample_text(train->engine, &train->model_config, train->tokenizer, &how, &text, error));
+    ZERO_TRY(zr_train_sample(train, step, &text, error));
     zero_event event = {.kind = ZERO_EVENT_SAMPLE, .step = step, .total_steps = train->steps, .text = text.data ? text.data : ""};
     send(train, &event);
     zr_buffer_free(&text);

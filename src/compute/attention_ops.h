@@ -23,6 +23,14 @@ static inline int64_t zr_attention_row(const zr_attention *attention) // element
     return (attention->heads + 2 * attention->kv_heads) * attention->head_dim;
 }
 
+// Generation. A cache of keys and values of one layer, and the positions that are added to it: consecutive ones of one sequence.
+typedef struct zr_attention_cache {
+    float *k, *v;     // (sequences, kv_heads, capacity, head_dim) each
+    int64_t capacity; // positions of a sequence
+} zr_attention_cache;
+
+typedef struct zr_attention_run { int64_t sequence, first, rows; } zr_attention_run; // first: how many positions of the sequence are in the cache
+
 typedef struct zr_rotary { // of the two halves of each head: (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin)
     zero_dtype from, to;    // of x and of y; angles, cosines and sines are fp32
     int64_t batch, seq, head_dim;
@@ -37,9 +45,11 @@ typedef struct zr_attention_ops { // never stores a (seq x seq) matrix a head; w
     void (*forward)(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse, void *scratch);
     // dqkv (as qkv): every element is set.
     void (*backward)(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out, const float *lse, const void *dout, void *dqkv, void *scratch);
-    // One new position: qkv (a row) of position `at`, cache k and v (kv_heads, capacity, head_dim) fp32 each, filled up to `at`
-    // exclusive and extended here; out (heads*head_dim). For generation.
-    void (*decode)(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache, int64_t capacity, int64_t at, void *out);
+    // Generation: rows of qkv and out (heads*head_dim) are those of all runs, one after another; each sees the positions of its sequence up to
+    // itself. The cache is extended by the keys and values of the runs, of which no two are of one sequence. A row's bits depend on its
+    // sequence alone, and on whether it is a run of its own. scratch: of decode_scratch with a->seq rows or more.
+    void (*decode)(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache, const zr_attention_run *runs, int run_count, const void *qkv, void *out, void *scratch);
+    size_t (*decode_scratch)(const zr_queue *queue, const zr_attention *attention, int64_t capacity);
     // table (seq, head_dim): factor * cosines, then factor * sines, of position first + i.
     void (*rotary_table)(zr_queue *queue, const zr_rotary *rotary, float *table);
     // Rotates `heads` heads at the start of each of batch*seq rows, back (the gradient) where `back`. Rows lie x_step and y_step elements

@@ -147,6 +147,13 @@ static int64_t attention_flops(const zr_attention *a)
     return a->batch * a->heads * a->head_dim * a->seq * (a->seq + 1);
 }
 
+static size_t attention_decode_scratch(const zr_queue *queue, const zr_attention *attention, int64_t capacity)
+{
+    zr_queue plain = *queue;
+    plain.backend = of(queue)->inner;
+    return plain.backend->attention->decode_scratch(&plain, attention, capacity);
+}
+
 static void attention_forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse, void *scratch)
 {
     entry entry = enter(queue);
@@ -162,11 +169,15 @@ static void attention_backward(zr_queue *queue, const zr_attention *attention, c
     leave(&entry, ZR_ACTIVITY_attention, 2 * (attention_bytes_in(attention) + attention_bytes_out(attention)), 5 * attention_flops(attention));
 }
 
-static void attention_decode(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache, int64_t capacity, int64_t at, void *out)
+static void attention_decode(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
+                             const void *qkv, void *out, void *scratch)
 {
     entry entry = enter(queue);
-    queue->backend->attention->decode(queue, attention, qkv, k_cache, v_cache, capacity, at, out);
-    leave(&entry, ZR_ACTIVITY_attention, 2 * (at + 1) * attention->kv_heads * attention->head_dim * (int64_t)sizeof(float), 0);
+    int64_t positions = 0;
+    queue->backend->attention->decode(queue, attention, cache, runs, run_count, qkv, out, scratch);
+    for (int r = 0; r < run_count; r++)
+        positions += runs[r].first + runs[r].rows;
+    leave(&entry, ZR_ACTIVITY_attention, 2 * positions * attention->kv_heads * attention->head_dim * (int64_t)sizeof(float), 0);
 }
 
 static void rotary_table(zr_queue *queue, const zr_rotary *rotary, float *table)
@@ -341,6 +352,7 @@ static const zr_attention_ops attention_ops = {
     .forward = attention_forward,
     .backward = attention_backward,
     .decode = attention_decode,
+    .decode_scratch = attention_decode_scratch,
     .rotary_table = rotary_table,
     .rotate = rotate,
 };

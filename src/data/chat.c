@@ -133,11 +133,14 @@ static void mistral_2024_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_
     add(out, chat->end, turn->trained);
 }
 
+#define LLAMA3_ANSWER "<|start_header_id|>assistant<|end_header_id|>\n\n"
+
 static const zr_chat_format formats[] = {
-    {.name = "chatml", .turn = chatml_turn},
+    {.name = "chatml", .answer = "<|im_start|>assistant\n", .end = "<|im_end|>", .turn = chatml_turn},
     {.name = "llama2", .alternates = true, .folds = true, .turn = llama2_turn},
-    {.name = "llama3", .begins = true, .strips = true, .turn = llama3_turn},
-    {.name = "llama3.1", .begins = true, .strips = true, .dates = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n", .turn = llama3_turn},
+    {.name = "llama3", .begins = true, .strips = true, .answer = LLAMA3_ANSWER, .end = "<|eot_id|>", .turn = llama3_turn},
+    {.name = "llama3.1", .begins = true, .strips = true, .answer = LLAMA3_ANSWER, .end = "<|eot_id|>",
+     .dates = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n", .turn = llama3_turn},
     {.name = "mistral", .begins = true, .alternates = true, .turn = mistral_turn},
     {.name = "mistral-spaced", .begins = true, .alternates = true, .turn = mistral_spaced_turn},
     {.name = "mistral-2024", .begins = true, .alternates = true, .folds = true, .turn = mistral_2024_turn},
@@ -240,4 +243,22 @@ zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t t
         return zr_fail(error, ZERO_ERR_DATA, "%s: a system message alone", name);
     out->special = true;
     return ZERO_OK;
+}
+
+zero_status zr_chat_ask(const zr_chat *chat, const char *text, const char *name, zr_document *out, zero_error *error)
+{
+    json_t *content = json_string(text);
+    if (!content)
+        return zr_fail(error, ZERO_ERR_DATA, "%s: no UTF-8, which a message must be", name);
+    json_t *messages = json_pack("[{s:s, s:o}]", "role", "user", "content", content);
+    zero_status status = messages ? zr_chat_render(chat, messages, 0, name, out, error) : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a message", name);
+    json_decref(messages);
+    if (status == ZERO_OK && chat->format->answer)
+        add(out, chat->format->answer, false);
+    return status;
+}
+
+const char *zr_chat_turn_end(const zr_chat *chat)
+{
+    return chat->format && chat->format->end ? chat->format->end : chat->end ? chat->end : "";
 }

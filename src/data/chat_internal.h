@@ -18,6 +18,8 @@ struct zr_chat_format {
     bool alternates;    // only user and assistant, in turns, after a system message where `folds`
     bool folds;         // the system message is part of the first of the user
     bool strips;        // white space around contents goes
+    const char *answer; // what stands before an answer that is still to come; NULL: nothing
+    const char *end;    // token after an answer; NULL: the end token
     const char *dates;  // what stands at the beginning of a system message that is always there; NULL: there is none
     void (*turn)(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out);
 };

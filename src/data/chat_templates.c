@@ -266,7 +266,7 @@ static zero_status set_tokens(const json_t *config, const char *directory, zr_ch
 static zero_status load_from(const char *directory, const char *format, const json_t *config, zr_chat *out, zero_error *error)
 {
     zero_status status = ZERO_OK;
-    if (format)
+    if (format && strcmp(format, "auto"))
         status = set_format(out, format, error);
     else if (directory)
         status = recognise_in(directory, config, out, error);

@@ -23,14 +23,12 @@ zero_status zr_attention_layer_forward(zr_block *block)
     return project(block);
 }
 
-zero_status zr_attention_layer_decode(zr_block *block, zr_decode_cache *cache, int layer)
+zero_status zr_attention_layer_decode(zr_block *block, const zr_attention_cache *cache, const zr_decode_step *step, void *scratch)
 {
     zr_queue *queue = block->context->queue;
     const zr_block_saved *saved = &block->saved;
-    int64_t first = layer * block->width * cache->capacity;
     ZERO_TRY(zr_linear_forward(block->context, &block->qkv, block->work.normed, saved->qkv, block->work.scratch));
-    queue->backend->attention->decode(queue, &block->attention, saved->qkv, cache->k + first, cache->v + first,
-                                      cache->capacity, cache->length, saved->attended);
+    queue->backend->attention->decode(queue, &block->attention, cache, step->runs, step->run_count, saved->qkv, saved->attended, scratch);
     return project(block);
 }
 

@@ -47,8 +47,8 @@ size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool tra
 
 // attention.c: ln_1 has been applied (work.normed); the half's result, dropout applied, goes to the first (R, C) of work.wide.
 zero_status zr_attention_layer_forward(zr_block *block);
-// As above for one position, with the keys and values of the positions before it; extends the cache.
-zero_status zr_attention_layer_decode(zr_block *block, zr_decode_cache *cache, int layer);
+// As above for rows of several sequences, with the keys and values of the positions before them; extends the layer's cache.
+zero_status zr_attention_layer_decode(zr_block *block, const zr_attention_cache *cache, const zr_decode_step *step, void *scratch);
 // x, d (R, C) S: the block's input, the gradient of middle; ends with the gradient of ln_1's output in work.narrow.
 zero_status zr_attention_layer_backward(zr_block *block, const void *x, const void *d);
 

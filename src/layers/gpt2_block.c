@@ -170,30 +170,42 @@ static zero_status block_backward(zero_context *context, const zero_tensors *in,
     return ZERO_OK;
 }
 
-static void decode_sizes(const zero_unit *unit, const zero_shape *shape, zero_unit_sizes *out)
+// The block at as many rows as a step has; behind its workspace lies what attention packs of the cache.
+static size_t decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits, void *workspace, zr_block *block, void **scratch)
 {
+    const zero_shape shape = {.batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
     size_t unsaved;
+    zr_carver carver = {.base = workspace};
+    carver.used = zr_block_lay_out(unit, &shape, false, NULL, workspace, block, &unsaved);
+    *scratch = zr_carve(&carver, zr_scratch_decode(limits->threads, &block->attention, limits->capacity));
+    return carver.used;
+}
+
+static void decode_sizes(const zero_unit *unit, const zr_decode_limits *limits, zero_unit_sizes *out)
+{
+    void *scratch;
     zr_block block;
-    out->workspace_bytes = zr_block_lay_out(unit, shape, false, NULL, NULL, &block, &unsaved);
+    out->workspace_bytes = decode_lay_out(unit, limits, NULL, &block, &scratch);
     list_products(&block, false, out);
 }
 
-static zero_status decode(zero_context *context, zr_decode_cache *cache, const void *in, void *out)
+static zero_status decode(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, const void *in, void *out)
 {
-    const zero_shape shape = {.batch = 1, .seq = 1, .threads = context->shape.threads, .dtype = context->shape.dtype};
-    size_t unsaved;
+    const zr_decode_limits limits = {.dtype = context->shape.dtype, .threads = context->shape.threads, .rows = step->rows, .capacity = cache->capacity};
+    void *scratch;
     zr_block block;
     ZERO_TRY(zr_lm_threads_check(context));
-    zr_block_lay_out(context->unit, &shape, false, NULL, context->workspace, &block, &unsaved);
+    decode_lay_out(context->unit, &limits, context->workspace, &block, &scratch);
     alias_saved(&block, out);
     block.context = context;
     const zr_block_work *work = &block.work;
+    const zr_attention_cache layer = zr_decode_layer(cache, zr_lm_unit_at(context->unit)->layer, block.width);
 
     zr_norm_forward(context, &block.ln1, in, work->normed, NULL, NULL);
-    ZERO_TRY(zr_attention_layer_decode(&block, cache, zr_lm_unit_at(context->unit)->layer));
+    ZERO_TRY(zr_attention_layer_decode(&block, &layer, step, scratch));
     zr_norm_residual_forward(context, &block.ln2, in, work->wide, out, work->normed, NULL, NULL);
     ZERO_TRY(zr_mlp_forward(&block));
-    context->queue->backend->elements->add(context->queue, block.stream, block.dtype, block.width, out, work->narrow, out);
+    context->queue->backend->elements->add(context->queue, block.stream, block.dtype, block.rows * block.width, out, work->narrow, out);
     return ZERO_OK;
 }
 

@@ -47,6 +47,18 @@ size_t zr_scratch_attention(int threads, const zr_attention *attention)
     return most;
 }
 
+size_t zr_scratch_decode(int threads, const zr_attention *attention, int64_t capacity)
+{
+    size_t most = 0;
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
+        if (!zr_backend_offered(*backend))
+            continue;
+        zr_queue queue = queue_of(*backend, threads);
+        most = ZR_MAX(most, (*backend)->attention->decode_scratch(&queue, attention, capacity));
+    }
+    return most;
+}
+
 size_t zr_scratch_column_sum(int threads, int64_t rows, int64_t width)
 {
     size_t most = 0;

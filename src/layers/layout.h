@@ -19,6 +19,7 @@ void *zr_carve_as(zr_carver *carver, zero_dtype dtype, int64_t elements);
 // depend on the machine that plans.
 size_t zr_scratch_norm(int threads, const zr_norm *norm);
 size_t zr_scratch_attention(int threads, const zr_attention *attention);
+size_t zr_scratch_decode(int threads, const zr_attention *attention, int64_t capacity);
 size_t zr_scratch_column_sum(int threads, int64_t rows, int64_t width);
 
 #endif

@@ -16,10 +16,28 @@ static char *element_of(const zr_llama_block *block, void *array, int64_t elemen
 static zr_rotary rotary_of(const zr_llama_block *block, zero_dtype from, zero_dtype to)
 {
     const zr_attention *attention = &block->attention;
-    zr_rotary rotary = {.from = from, .to = to, .batch = attention->batch, .seq = attention->seq, .head_dim = attention->head_dim, .first = block->position,
+    zr_rotary rotary = {.from = from, .to = to, .batch = attention->batch, .seq = attention->seq, .head_dim = attention->head_dim,
                         .frequency = block->work.frequency};
     zr_llama_frequencies(block->config, block->work.frequency, &rotary.factor);
     return rotary;
+}
+
+// Cosines and sines of every row's position: a step's rows stand where their runs say.
+static void make_table(const zr_llama_block *block, const zr_rotary *rotary)
+{
+    zr_queue *queue = block->context->queue;
+    const zr_attention_ops *ops = queue->backend->attention;
+    float *table = block->work.table;
+    if (!block->step)
+        ops->rotary_table(queue, rotary, table);
+    for (int r = 0; block->step && r < block->step->run_count; r++) {
+        const zr_attention_run *run = &block->step->runs[r];
+        zr_rotary of_run = *rotary;
+        of_run.first = run->first;
+        of_run.seq = run->rows;
+        ops->rotary_table(queue, &of_run, table);
+        table += run->rows * rotary->head_dim;
+    }
 }
 
 // The gain of a norm over heads, in fp32.
@@ -64,7 +82,7 @@ static void pack(zr_llama_block *block)
         norm_heads(block, &block->norm_k, block->gain_k, k, work->heads_k, work->rstd_k);
         q = work->heads_q, k = work->heads_k;
     }
-    ops->rotary_table(queue, &rotary, work->table);
+    make_table(block, &rotary);
     ops->rotate(queue, &rotary, attention->heads, work->table, false, q, queries, work->packed, row);
     ops->rotate(queue, &rotary, attention->kv_heads, work->table, false, k, keys, element_of(block, work->packed, queries), row);
     queue->backend->elements->copy_rows(queue, block->rows, (int64_t)bytes_of(block, keys), saved->v, (int64_t)bytes_of(block, keys),
@@ -112,13 +130,12 @@ zero_status zr_llama_attention_forward(zr_llama_block *block)
     return zr_linear_forward(block->context, &block->o, block->saved.attended, work->narrow, work->scratch);
 }
 
-zero_status zr_llama_attention_decode(zr_llama_block *block, zr_decode_cache *cache, int layer)
+zero_status zr_llama_attention_decode(zr_llama_block *block, const zr_attention_cache *cache, void *scratch)
 {
     zr_queue *queue = block->context->queue;
     const zr_llama_work *work = &block->work;
-    int64_t first = layer * block->k.out * cache->capacity;
     ZERO_TRY(project_in(block));
-    queue->backend->attention->decode(queue, &block->attention, work->packed, cache->k + first, cache->v + first, cache->capacity, cache->length, block->saved.attended);
+    queue->backend->attention->decode(queue, &block->attention, cache, block->step->runs, block->step->run_count, work->packed, block->saved.attended, scratch);
     return zr_linear_forward(block->context, &block->o, block->saved.attended, work->narrow, work->scratch);
 }
 

@@ -164,11 +164,11 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape, c
     return ZERO_OK;
 }
 
-static zero_status block_set(zero_context *context, const zero_shape *shape, zr_llama_block *block)
+static zero_status block_set(zero_context *context, zr_llama_block *block)
 {
     size_t saved_bytes;
     ZERO_TRY(zr_lm_threads_check(context));
-    lay_out(context->unit, shape, context->training, context->saved, context->workspace, block, &saved_bytes);
+    lay_out(context->unit, &context->shape, context->training, context->saved, context->workspace, block, &saved_bytes);
     block->context = context;
     return ZERO_OK;
 }
@@ -178,7 +178,7 @@ static zero_status block_forward(zero_context *context, const zero_tensors *in, 
     const void *x = in->at[0].data;
     void *y = out->at[0].data;
     zr_llama_block block;
-    ZERO_TRY(block_set(context, &context->shape, &block));
+    ZERO_TRY(block_set(context, &block));
     if (!context->training)
         alias_saved(&block, y);
     block.attention.dropout_key = zr_context_key(context, ZR_SITE_ATTENTION);
@@ -198,7 +198,7 @@ static zero_status block_backward(zero_context *context, const zero_tensors *in,
     const void *x = in->at[0].data, *dy;
     void *d = d_out->at[0].data, *dx = d_in->at[0].data; // d becomes the gradient of `middle`
     zr_llama_block block;
-    ZERO_TRY(block_set(context, &context->shape, &block));
+    ZERO_TRY(block_set(context, &block));
     block.attention.dropout_key = zr_context_key(context, ZR_SITE_ATTENTION);
     const zr_llama_saved *saved = &block.saved;
     void *scratch = block.work.scratch;
@@ -210,28 +210,43 @@ static zero_status block_backward(zero_context *context, const zero_tensors *in,
     return ZERO_OK;
 }
 
-static void decode_sizes(const zero_unit *unit, const zero_shape *shape, zero_unit_sizes *out)
+// The block at as many rows as a step has; behind its workspace lies what attention packs of the cache.
+static size_t decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits, void *workspace, zr_llama_block *block, void **scratch)
 {
+    const zero_shape shape = {.batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
     size_t unsaved;
+    zr_carver carver = {.base = workspace};
+    carver.used = lay_out(unit, &shape, false, NULL, workspace, block, &unsaved);
+    *scratch = zr_carve(&carver, zr_scratch_decode(limits->threads, &block->attention, limits->capacity));
+    return carver.used;
+}
+
+static void decode_sizes(const zero_unit *unit, const zr_decode_limits *limits, zero_unit_sizes *out)
+{
+    void *scratch;
     zr_llama_block block;
-    out->workspace_bytes = lay_out(unit, shape, false, NULL, NULL, &block, &unsaved);
+    out->workspace_bytes = decode_lay_out(unit, limits, NULL, &block, &scratch);
     list_products(&block, false, out);
 }
 
-static zero_status decode(zero_context *context, zr_decode_cache *cache, const void *in, void *out)
+static zero_status decode(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, const void *in, void *out)
 {
-    const zero_shape shape = {.batch = 1, .seq = 1, .threads = context->shape.threads, .dtype = context->shape.dtype};
+    const zr_decode_limits limits = {.dtype = context->shape.dtype, .threads = context->shape.threads, .rows = step->rows, .capacity = cache->capacity};
+    void *scratch;
     zr_llama_block block;
-    ZERO_TRY(block_set(context, &shape, &block));
+    ZERO_TRY(zr_lm_threads_check(context));
+    decode_lay_out(context->unit, &limits, context->workspace, &block, &scratch);
     alias_saved(&block, out);
-    block.position = cache->length;
+    block.context = context;
+    block.step = step;
     const zr_llama_work *work = &block.work;
+    const zr_attention_cache layer = zr_decode_layer(cache, zr_lm_unit_at(context->unit)->layer, block.k.out);
 
     zr_norm_forward(context, &block.norm1, in, work->normed, NULL, NULL);
-    ZERO_TRY(zr_llama_attention_decode(&block, cache, zr_lm_unit_at(context->unit)->layer));
+    ZERO_TRY(zr_llama_attention_decode(&block, &layer, scratch));
     zr_norm_residual_forward(context, &block.norm2, in, work->narrow, out, work->normed, NULL, NULL);
     ZERO_TRY(zr_llama_mlp_forward(&block));
-    context->queue->backend->elements->add(context->queue, block.stream, block.dtype, block.width, out, work->narrow, out);
+    context->queue->backend->elements->add(context->queue, block.stream, block.dtype, block.rows * block.width, out, work->narrow, out);
     return ZERO_OK;
 }
 

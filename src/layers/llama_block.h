@@ -31,7 +31,7 @@ typedef struct zr_llama_work {
     float *heads_q, *heads_k; // (R, Q), (R, K), first half, where heads are normed: queries and keys between norm and rotation, or their gradients
     float *rstd_q, *rstd_k;   // (R, heads), (R, kv_heads), likewise
     float *gain;              // (D) of such a norm
-    float *frequency, *table; // (D / 2), (seq, D)
+    float *frequency, *table; // (D / 2), (seq, D); of a step of generation (R, D)
     void *inner, *d_inner;    // (R, F) T, second half
     void *scratch;            // of norms, attention and linears, one after another
 } zr_llama_work;
@@ -41,7 +41,7 @@ typedef struct zr_llama_block { // one call: sizes of every layer, and buffers
     const zero_llama_config *config;
     zero_dtype dtype, stream; // T and S
     int64_t rows, width, inner;
-    int64_t position;         // of the first row of each sequence
+    const zr_decode_step *step; // whose runs say the rows' positions; NULL: whole sequences
     zr_norm_layer norm1, norm2;
     zr_norm norm_q, norm_k;   // over heads: from T, and into fp32, since what follows rounds it again
     int gain_q, gain_k;       // their tensors of piece 0
@@ -53,8 +53,8 @@ typedef struct zr_llama_block { // one call: sizes of every layer, and buffers
 
 // llama_attention.c: the norm has been applied (work.normed); the half's result goes to work.narrow.
 zero_status zr_llama_attention_forward(zr_llama_block *block);
-// As above for one position, with the keys and values of the positions before it; extends the cache.
-zero_status zr_llama_attention_decode(zr_llama_block *block, zr_decode_cache *cache, int layer);
+// As above for rows of several sequences, with the keys and values of the positions before them; extends the layer's cache.
+zero_status zr_llama_attention_decode(zr_llama_block *block, const zr_attention_cache *cache, void *scratch);
 // x, d (R, C) S: the block's input, the gradient of middle; *dy: the gradient (R, C) T of the norm's output.
 zero_status zr_llama_attention_backward(zr_llama_block *block, const void *x, const void *d, const void **dy);
 

@@ -1,71 +1,113 @@
-// Generation: one token of one sequence through one unit, with a cache of keys and values.
-// The same layers as the forward pass, at one row; only attention differs. Called by whoever acquires the units in turn.
+// Generation: some positions of some sequences through one unit, with a cache of keys and values.
+// The same layers as the forward pass; only attention differs, and where rows stand in their sequences. Called by whoever acquires the
+// units in turn.
 #include "layers/lm_units.h"
 
-size_t zr_lm_decode_cache_bytes(const zr_lm_config *config, int64_t capacity)
+size_t zr_lm_decode_cache_bytes(const zr_lm_config *config, int64_t sequences, int64_t capacity)
 {
     zr_lm_shape shape = zr_lm_shape_of(config);
-    return sizeof(float) * (size_t)(shape.layers * shape.kv_heads * shape.head_dim * capacity);
+    return sizeof(float) * (size_t)(shape.layers * sequences * shape.kv_heads * shape.head_dim * capacity);
 }
 
-static size_t head_work(const zr_lm_unit *hyper, zero_dtype dtype, void *workspace, void **normed)
+zr_attention_cache zr_decode_layer(const zr_decode_cache *cache, int layer, int64_t width)
+{
+    int64_t first = layer * cache->sequences * width * cache->capacity;
+    return (zr_attention_cache){.k = cache->k + first, .v = cache->v + first, .capacity = cache->capacity};
+}
+
+typedef struct head_work {
+    void *picked;   // (wanted, C) of the stream
+    void *normed;   // (wanted, C)
+    float *columns; // (wanted, tile) of logits, where the table is tiled
+} head_work;
+
+static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted, void *workspace, head_work *out)
 {
     zr_carver carver = {.base = workspace};
-    *normed = zr_carve_as(&carver, dtype, hyper->shape.width);
+    out->picked = zr_carve_as(&carver, zr_stream_dtype(dtype), wanted * hyper->shape.width);
+    out->normed = zr_carve_as(&carver, dtype, wanted * hyper->shape.width);
+    out->columns = zr_carve_floats(&carver, hyper->table.tiles > 1 ? wanted * hyper->table.step : 0);
     return carver.used;
 }
 
 // Sampling looks at logits in fp32, whatever the model computes in.
-static zr_product logits_product(const zr_lm_unit *hyper, zero_dtype dtype, int64_t tokens)
+static zr_product logits_product(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted, int64_t tokens)
 {
-    zr_product product = zr_head_product(hyper, dtype, 1, tokens);
+    zr_product product = zr_head_product(hyper, dtype, wanted, tokens);
     product.out = ZERO_F32;
     return product;
 }
 
-static void head_sizes(const zr_lm_unit *hyper, zero_dtype dtype, zero_unit_sizes *out)
+static void head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limits, zero_unit_sizes *out)
 {
-    void *normed;
-    const zr_product logits = logits_product(hyper, dtype, zr_lm_tile_tokens(hyper, 0));
-    const zr_product last = logits_product(hyper, dtype, zr_lm_tile_tokens(hyper, hyper->table.tiles - 1));
-    out->workspace_bytes = head_work(hyper, dtype, NULL, &normed);
+    head_work work;
+    const zr_product logits = logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, 0));
+    const zr_product last = logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, hyper->table.tiles - 1));
+    out->workspace_bytes = head_lay_out(hyper, limits->dtype, limits->wanted, NULL, &work);
     zr_product_append(out, &logits, hyper->table.tiles);
     if (last.n != logits.n)
         zr_product_append(out, &last, 1);
 }
 
-zero_status zr_lm_decode_sizes(const zero_unit *unit, zero_dtype dtype, int threads, zero_unit_sizes *out)
+static size_t embedding_bytes(const zr_lm_unit *hyper, int64_t rows)
+{
+    return hyper->table.tiles > 1 ? sizeof(int32_t) * (size_t)rows : 0;
+}
+
+zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits, zero_unit_sizes *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
-    const zero_shape shape = {.batch = 1, .seq = 1, .threads = threads, .dtype = dtype};
+    const zero_shape shape = {.batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, &shape)};
     if (hyper->layer >= 0)
-        zr_block_layers_of(unit)->decode_sizes(unit, &shape, out);
+        zr_block_layers_of(unit)->decode_sizes(unit, limits, out);
     else if (zr_lm_is_head(unit))
-        head_sizes(hyper, dtype, out);
+        head_sizes(hyper, limits, out);
+    else
+        out->workspace_bytes = embedding_bytes(hyper, limits->rows);
     return ZERO_OK;
 }
 
-static zero_status decode_embedding(zero_context *context, const zr_decode_cache *cache, int32_t token, void *out)
+static zero_status check_step(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step)
+{
+    const zr_lm_shape *shape = &zr_lm_unit_at(context->unit)->shape;
+    for (int r = 0; r < step->run_count; r++)
+        if (step->runs[r].first + step->runs[r].rows > ZR_MIN(cache->capacity, shape->positions))
+            return zr_fail(context->error, ZERO_ERR_USAGE, "generating token %lld: the model has %lld positions, the cache %lld",
+                           (long long)(step->runs[r].first + step->runs[r].rows - 1), (long long)shape->positions, (long long)cache->capacity);
+    for (int64_t row = 0; row < step->rows; row++)
+        if (step->tokens[row] < 0 || step->tokens[row] >= shape->vocab)
+            return zr_fail(context->error, ZERO_ERR_DATA, "generating: token %d is outside the vocabulary of %lld", step->tokens[row],
+                           (long long)shape->vocab);
+    return ZERO_OK;
+}
+
+// The rows of the table of positions begin where the run does.
+static void embed_runs(zero_context *context, const zr_decode_step *step, int tile, const int32_t *ids, void *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
-    const zr_lm_shape *shape = &hyper->shape;
     zr_queue *queue = context->queue;
-    zero_dtype dtype = context->shape.dtype;
-    if (cache->length >= ZR_MIN(cache->capacity, shape->positions))
-        return zr_fail(context->error, ZERO_ERR_USAGE,
-                       "generating token %lld: the model has %lld positions, the cache %lld", (long long)cache->length,
-                       (long long)shape->positions, (long long)cache->capacity);
-    if (token < 0 || token >= shape->vocab)
-        return zr_fail(context->error, ZERO_ERR_DATA, "generating: token %d is outside the vocabulary of %lld", token,
-                       (long long)shape->vocab);
+    zero_dtype dtype = context->shape.dtype, stream = zr_stream_dtype(dtype);
+    int64_t width = hyper->shape.width, position = width * (int64_t)zero_dtype_bytes(dtype), row = width * (int64_t)zero_dtype_bytes(stream);
+    const void *table = zero_parameter(context, hyper->table.piece + tile, 0);
     const char *positions = hyper->positions_piece < 0 ? NULL : zero_parameter(context, hyper->positions_piece, 0);
-    int64_t position = cache->length * shape->width * (int64_t)zero_dtype_bytes(dtype);
+    char *to = out;
+    for (int r = 0; r < step->run_count; r++) {
+        int64_t rows = step->runs[r].rows;
+        queue->backend->elements->embedding_forward(queue, dtype, stream, rows, rows, width, ids, table,
+                                                    positions ? positions + step->runs[r].first * position : NULL, to);
+        ids += rows;
+        to += rows * row;
+    }
+}
+
+static zero_status decode_embedding(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, void *out)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    ZERO_TRY(check_step(context, cache, step));
     for (int t = 0; t < hyper->table.tiles; t++) {
-        int32_t local;
         ZERO_TRY(zr_lm_tile_begin(context, &hyper->table, t));
-        queue->backend->elements->embedding_forward(queue, dtype, zr_stream_dtype(dtype), 1, 1, shape->width, zr_lm_ids_of_tile(hyper, t, 1, &token, &local),
-                                                    zero_parameter(context, hyper->table.piece + t, 0), positions ? positions + position : NULL, out);
+        embed_runs(context, step, t, zr_lm_ids_of_tile(hyper, t, step->rows, step->tokens, context->workspace), out);
         ZERO_TRY(zr_lm_tile_end(context, &hyper->table, t));
     }
     return ZERO_OK;
@@ -81,34 +123,57 @@ static zero_status skip_tiles(zero_context *context, const zr_lm_unit *hyper)
     return ZERO_OK;
 }
 
-static zero_status decode_head(zero_context *context, zr_decode_cache *cache, const void *in, float *logits)
+// The wanted rows, one after another; all rows lie so already.
+static const void *pick_rows(zero_context *context, const zr_decode_step *step, const void *in, void *picked)
+{
+    int64_t bytes = zr_lm_unit_at(context->unit)->shape.width * (int64_t)zero_dtype_bytes(zr_stream_dtype(context->shape.dtype));
+    zr_queue *queue = context->queue;
+    if (step->wanted_count == step->rows)
+        return in;
+    for (int64_t i = 0; i < step->wanted_count; i++)
+        queue->backend->elements->copy(queue, bytes, (const char *)in + step->wanted[i] * bytes, (char *)picked + i * bytes);
+    return picked;
+}
+
+static zero_status logits_of_tile(zero_context *context, const zr_decode_step *step, int tile, const head_work *work, float *logits)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     zr_queue *queue = context->queue;
-    void *normed;
+    int64_t vocab = hyper->shape.vocab, tokens = zr_lm_tile_tokens(hyper, tile), size = sizeof *logits;
+    bool dense = tokens == vocab || step->wanted_count == 1;
+    float *to = logits + tile * hyper->table.step;
+    const zr_product product = logits_product(hyper, context->shape.dtype, step->wanted_count, tokens);
+    const void *table = zero_parameter(context, hyper->table.piece + tile, 0);
+    ZERO_TRY(queue->backend->product->run(queue, &product, work->normed, table, NULL, dense ? to : work->columns, context->error));
+    if (!dense)
+        queue->backend->elements->copy_rows(queue, step->wanted_count, tokens * size, work->columns, tokens * size, to, vocab * size);
+    return ZERO_OK;
+}
+
+static zero_status decode_head(zero_context *context, const zr_decode_step *step, const void *in, float *logits)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     zero_dtype dtype = context->shape.dtype;
-    cache->length++;
-    if (!logits)
+    head_work work;
+    if (!step->wanted_count)
         return skip_tiles(context, hyper);
-    head_work(hyper, dtype, context->workspace, &normed);
-    const zr_norm_layer norm = zr_head_norm(hyper, dtype, 1);
-    zr_norm_forward(context, &norm, in, normed, NULL, NULL);
+    head_lay_out(hyper, dtype, step->wanted_count, context->workspace, &work);
+    const zr_norm_layer norm = zr_head_norm(hyper, dtype, step->wanted_count);
+    zr_norm_forward(context, &norm, pick_rows(context, step, in, work.picked), work.normed, NULL, NULL);
     for (int t = 0; t < hyper->table.tiles; t++) {
-        const zr_product product = logits_product(hyper, dtype, zr_lm_tile_tokens(hyper, t));
         ZERO_TRY(zr_lm_tile_begin(context, &hyper->table, t));
-        ZERO_TRY(queue->backend->product->run(queue, &product, normed, zero_parameter(context, hyper->table.piece + t, 0), NULL, logits + t * hyper->table.step,
-                                              context->error));
+        ZERO_TRY(logits_of_tile(context, step, t, &work, logits));
         ZERO_TRY(zr_lm_tile_end(context, &hyper->table, t));
     }
     return ZERO_OK;
 }
 
-zero_status zr_lm_decode(zero_context *context, zr_decode_cache *cache, int32_t token, const void *in, void *out)
+zero_status zr_lm_decode(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, const void *in, void *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     if (hyper->layer >= 0)
-        return zr_block_layers_of(context->unit)->decode(context, cache, in, out);
+        return zr_block_layers_of(context->unit)->decode(context, cache, step, in, out);
     if (zr_lm_is_head(context->unit))
-        return decode_head(context, cache, in, out);
-    return decode_embedding(context, cache, token, out);
+        return decode_head(context, step, in, out);
+    return decode_embedding(context, cache, step, out);
 }

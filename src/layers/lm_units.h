@@ -15,13 +15,16 @@ extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_head_ops;
 
 typedef struct zr_block_layers { // what an architecture's blocks compute
     const zero_unit_ops *ops;
-    // Of one position: workspace and products; and the call, as zr_lm_decode has it.
-    void (*decode_sizes)(const zero_unit *unit, const zero_shape *shape, zero_unit_sizes *out);
-    zero_status (*decode)(zero_context *context, zr_decode_cache *cache, const void *in, void *out);
+    // Of a step of generation: workspace and products; and the call, as zr_lm_decode has it.
+    void (*decode_sizes)(const zero_unit *unit, const zr_decode_limits *limits, zero_unit_sizes *out);
+    zero_status (*decode)(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, const void *in, void *out);
 } zr_block_layers;
 
 extern const zr_block_layers zr_gpt2_block_layers, zr_llama_block_layers;
 const zr_block_layers *zr_block_layers_of(const zero_unit *unit);
+
+// The part of a cache that belongs to a layer whose keys have `width` elements a position.
+zr_attention_cache zr_decode_layer(const zr_decode_cache *cache, int layer, int64_t width);
 
 const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit);
 // Around the use of tile t of a weight: a whole weight (tiles 1) is there anyway.

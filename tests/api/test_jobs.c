@@ -154,9 +154,10 @@ static void test_wrong_options(void **state)
 
 typedef struct emitted { zr_buffer text; int calls, stop_after; } emitted;
 
-static int collect(void *user, const char *bytes, size_t length)
+static int collect(void *user, int64_t prompt, const char *bytes, size_t length)
 {
     emitted *e = user;
+    assert_int_equal(prompt, 0);
     zr_buffer_append(&e->text, bytes, length);
     return ++e->calls == e->stop_after;
 }
@@ -172,7 +173,8 @@ static void test_generation(void **state)
     train(1, &train_options, jobs);
     assert_int_equal(jobs[0].status, ZERO_OK);
     emitted all = {0}, some = {.stop_after = 5};
-    zero_generate_options options = {.struct_size = sizeof options, .model_dir = model, .prompt = "a prompt longer than sixteen", .tokens = 50,
+    const char *prompt = "a prompt longer than sixteen";
+    zero_generate_options options = {.struct_size = sizeof options, .model_dir = model, .prompts = &prompt, .prompt_count = 1, .tokens = 50,
                                      .temperature = 1, .top_p = 1, .seed = 1, .threads = 1, .emit = collect, .user = &all};
     assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
     assert_true(all.calls > 0 && all.calls <= 50);

@@ -91,7 +91,9 @@ static void attention_backward(zr_queue *queue, operands *o)
 
 static void attention_decode(zr_queue *queue, operands *o)
 {
-    queue->backend->attention->decode(queue, &attention, o->a, o->b, o->c, ROWS, 3, o->d);
+    const zr_attention_cache cache = {.k = o->b, .v = o->c, .capacity = ROWS};
+    const zr_attention_run run = {.first = 3, .rows = 1};
+    queue->backend->attention->decode(queue, &attention, &cache, &run, 1, o->a, o->d, o->scratch);
 }
 
 static void gelu_forward(zr_queue *queue, operands *o)

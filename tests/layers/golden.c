@@ -143,28 +143,89 @@ void golden_assert_like_autocast(const golden *file, harness *net, const char *k
         fail_msg("%s%s on %s %s: relative error of the gradient %.3g, autocast %.3g", file->prefix, kind, backend->name, backend->path(), ours, autocast);
 }
 
-void golden_decode(harness *net, const int32_t *tokens, int64_t length, float *logits)
+static void *buffer_of(size_t bytes)
+{
+    void *buffer = aligned_alloc(64, ZR_ROUND_UP(bytes + 1, (size_t)64));
+    assert_non_null(buffer);
+    return buffer;
+}
+
+typedef struct decoding { // of golden_decode
+    harness *net;
+    zr_decode_cache cache;
+    void *workspace, *stream[2];
+    float *picked; // logits of a step
+} decoding;
+
+// Exactly what zr_lm_decode_sizes asks for.
+static void decoding_open(harness *net, int64_t sequences, int64_t length, int64_t rows, decoding *d)
 {
     const zr_lm_config *config = zr_lm_config_of(net->model);
-    zr_decode_cache cache = {.capacity = length};
-    size_t bytes = zr_lm_decode_cache_bytes(config, length);
-    cache.k = aligned_alloc(64, ZR_ROUND_UP(bytes, (size_t)64));
-    cache.v = aligned_alloc(64, ZR_ROUND_UP(bytes, (size_t)64));
-    assert_true(cache.k && cache.v);
-    for (int64_t i = 0; i < length; i++) {
-        float stream[2][32] __attribute__((aligned(64)));
-        for (int u = 0; u < net->model->unit_count; u++) {
-            zero_context context;
-            harness_context(net, u, false, &context);
-            bool last = u == net->model->unit_count - 1;
-            zero_status status = zr_lm_decode(&context, &cache, tokens[i], stream[u % 2],
-                                              last ? logits + i * zr_lm_shape_of(config).vocab : stream[(u + 1) % 2]);
-            assert_int_equal(status, ZERO_OK);
-        }
-        assert_int_equal(cache.length, i + 1);
+    const zr_lm_shape shape = zr_lm_shape_of(config);
+    const zr_decode_limits limits = {.dtype = net->shape.dtype, .threads = net->queue->threads, .rows = rows, .wanted = rows, .capacity = length};
+    size_t workspace = 0, cache = zr_lm_decode_cache_bytes(config, sequences, length);
+    for (int u = 0; u < net->model->unit_count; u++) {
+        zero_unit_sizes sizes;
+        assert_int_equal(zr_lm_decode_sizes(&net->model->units[u], &limits, &sizes), ZERO_OK);
+        workspace = ZR_MAX(workspace, sizes.workspace_bytes);
     }
-    free(cache.k);
-    free(cache.v);
+    *d = (decoding){.net = net, .cache = {.sequences = sequences, .capacity = length, .k = buffer_of(cache), .v = buffer_of(cache)}, .workspace = buffer_of(workspace)};
+    for (int i = 0; i < 2; i++)
+        d->stream[i] = buffer_of(sizeof(float) * (size_t)(rows * shape.width));
+    d->picked = buffer_of(sizeof(float) * (size_t)(rows * shape.vocab));
+}
+
+static void decoding_close(decoding *d)
+{
+    void *buffers[] = {d->cache.k, d->cache.v, d->workspace, d->stream[0], d->stream[1], d->picked};
+    for (int i = 0; i < ZR_COUNT(buffers); i++)
+        free(buffers[i]);
+}
+
+static void decode_step(decoding *d, const zr_decode_step *step)
+{
+    for (int u = 0; u < d->net->model->unit_count; u++) {
+        zero_context context;
+        harness_context(d->net, u, false, &context);
+        context.workspace = d->workspace;
+        bool last = u == d->net->model->unit_count - 1;
+        assert_int_equal(zr_lm_decode(&context, &d->cache, step, d->stream[u % 2], last ? (void *)d->picked : d->stream[(u + 1) % 2]), ZERO_OK);
+    }
+}
+
+void golden_decode(harness *net, const int32_t *tokens, int64_t sequences, int64_t length, int64_t cut, bool last, float *logits)
+{
+    enum { SEQUENCES = 2, ROWS = 32 };
+    int64_t vocab = zr_lm_shape_of(zr_lm_config_of(net->model)).vocab, done[SEQUENCES] = {0};
+    decoding d;
+    assert_true(sequences <= SEQUENCES && sequences * length <= ROWS);
+    decoding_open(net, sequences, length, sequences * length, &d);
+    for (;;) {
+        zr_attention_run runs[SEQUENCES];
+        int32_t ids[ROWS];
+        int64_t wanted[ROWS], place[ROWS]; // place: in logits
+        zr_decode_step step = {.runs = runs, .tokens = ids, .wanted = wanted};
+        for (int64_t s = sequences - 1; s >= 0; s--) { // not in the order of the cache
+            int64_t rows = ZR_MIN(cut + s, length - done[s]);
+            for (int64_t i = 0; i < rows; i++, step.rows++) {
+                int64_t at = s * length + done[s] + i;
+                ids[step.rows] = tokens[at];
+                if (last && i + 1 < rows)
+                    continue;
+                place[step.wanted_count] = at;
+                wanted[step.wanted_count++] = step.rows;
+            }
+            if (rows)
+                runs[step.run_count++] = (zr_attention_run){.sequence = s, .first = done[s], .rows = rows};
+            done[s] += rows;
+        }
+        if (!step.rows)
+            break;
+        decode_step(&d, &step);
+        for (int64_t i = 0; i < step.wanted_count; i++)
+            memcpy(logits + place[i] * vocab, d.picked + i * vocab, sizeof(float) * (size_t)vocab);
+    }
+    decoding_close(&d);
 }
 
 void golden_assert_decoded(const golden *file, harness *net, double tolerance)
@@ -173,9 +234,12 @@ void golden_assert_decoded(const golden *file, harness *net, double tolerance)
     float expected[MOST], found[MOST];
     assert_true(count <= MOST);
     golden_copy(file, "logits", expected, count);
-    for (int sample = 0; sample < 2; sample++)
-        golden_decode(net, net->tokens + 7 * sample, 7, found + sample * count / 2);
-    double error = harness_error(found, expected, count);
-    if (!(error < tolerance))
-        fail_msg("%s logits on %s %s: relative error %.3g", file->prefix, net->queue->backend->name, net->queue->backend->path(), error);
+    for (int64_t cut = 1; cut <= 7; cut += 2) {
+        memcpy(found, expected, sizeof(float) * (size_t)count);
+        golden_decode(net, net->tokens, 2, 7, cut, cut == 3, found);
+        double error = harness_error(found, expected, count);
+        if (!(error < tolerance))
+            fail_msg("%s logits on %s %s, %lld positions at once: relative error %.3g", file->prefix, net->queue->backend->name, net->queue->backend->path(),
+                     (long long)cut, error);
+    }
 }

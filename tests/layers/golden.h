@@ -27,6 +27,8 @@ void golden_assert_gradients(const golden *file, harness *net, double tolerance)
 void golden_assert_like_autocast(const golden *file, harness *net, const char *kind, double factor);
 // Both sequences decoded token by token, against record "logits".
 void golden_assert_decoded(const golden *file, harness *net, double tolerance);
-void golden_decode(harness *net, const int32_t *tokens, int64_t length, float *logits);
+// Generation: `sequences` of `length` tokens each, one after another; each step takes up to `cut` positions of the first, one more of the next and
+// so on. logits (sequences, length, V): written where wanted, which is everywhere or, where `last`, in the last row of each run.
+void golden_decode(harness *net, const int32_t *tokens, int64_t sequences, int64_t length, int64_t cut, bool last, float *logits);
 
 #endif

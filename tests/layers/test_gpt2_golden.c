@@ -94,7 +94,7 @@ static void forward_and_decode_agree(void **state)
         if (!harness_offered(*backend))
             continue;
         golden_network(&net, *backend);
-        golden_decode(&net, net.tokens + 7, 7, logits);
+        golden_decode(&net, net.tokens + 7, 1, 7, 1, false, logits);
         for (int row = 0; row < 7; row++) {
             double sum = 0;
             for (int id = 0; id < 29; id++)

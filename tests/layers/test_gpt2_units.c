@@ -287,31 +287,51 @@ static void bad_batches_are_refused(void **state)
     harness_destroy(&net);
 }
 
+// A step of one token at position `at` of the only sequence.
+static zero_status decode_one(zero_context *context, const zr_decode_cache *cache, int64_t at, int32_t token, float *out)
+{
+    const zr_attention_run run = {.first = at, .rows = 1};
+    const zr_decode_step step = {.runs = &run, .run_count = 1, .rows = 1, .tokens = &token};
+    return zr_lm_decode(context, cache, &step, NULL, out);
+}
+
 static void decoding_stops_at_the_end(void **state)
 {
     harness net;
     zero_context context;
-    zero_unit_sizes sizes;
     float out[16] __attribute__((aligned(64)));
-    zr_decode_cache cache = {.capacity = 20, .length = 8};
+    zr_decode_cache cache = {.sequences = 1, .capacity = 20};
     create(&net, 0);
     harness_context(&net, 0, false, &context);
-    assert_int_equal(zr_lm_decode(&context, &cache, 1, NULL, out), ZERO_ERR_USAGE);
-    assert_non_null(strstr(net.error.message, "the model has 8 positions, the cache 20"));
-    cache = (zr_decode_cache){.capacity = 3, .length = 3};
-    assert_int_equal(zr_lm_decode(&context, &cache, 1, NULL, out), ZERO_ERR_USAGE);
-    cache.length = 2;
-    assert_int_equal(zr_lm_decode(&context, &cache, 29, NULL, out), ZERO_ERR_DATA);
-    assert_int_equal(zr_lm_decode(&context, &cache, -1, NULL, out), ZERO_ERR_DATA);
-    assert_int_equal(zr_lm_decode(&context, &cache, 28, NULL, out), ZERO_OK);
+    assert_int_equal(decode_one(&context, &cache, 8, 1, out), ZERO_ERR_USAGE);
+    assert_non_null(strstr(net.error.message, "generating token 8: the model has 8 positions, the cache 20"));
+    cache.capacity = 3;
+    assert_int_equal(decode_one(&context, &cache, 3, 1, out), ZERO_ERR_USAGE);
+    assert_int_equal(decode_one(&context, &cache, 2, 29, out), ZERO_ERR_DATA);
+    assert_int_equal(decode_one(&context, &cache, 2, -1, out), ZERO_ERR_DATA);
+    assert_int_equal(decode_one(&context, &cache, 2, 28, out), ZERO_OK);
     harness_context(&net, 3, false, &context);
-    assert_int_equal(zr_lm_decode(&context, &cache, 0, out, NULL), ZERO_OK); // no logits wanted: the position counts
-    assert_int_equal(cache.length, 3);
+    assert_int_equal(decode_one(&context, &cache, 2, 28, NULL), ZERO_OK); // no logits wanted
+    harness_destroy(&net);
+}
+
+// What is planned for a step is enough for every smaller one.
+static void steps_are_sized(void **state)
+{
+    harness net;
+    create(&net, 0);
     for (int u = 0; u < net.model->unit_count; u++) {
-        assert_int_equal(zr_lm_decode_sizes(&net.model->units[u], ZERO_F32, 1, &sizes), ZERO_OK);
-        assert_true(sizes.workspace_bytes <= net.workspace.bytes);
-        assert_int_equal(sizes.product_count, u == 0 ? 0 : u == 3 ? 1 : 4);
-        assert_int_equal(sizes.saved_bytes, 0);
+        size_t last = 0;
+        for (int64_t rows = 1; rows <= 8; rows++) {
+            const zr_decode_limits limits = {.dtype = ZERO_F32, .threads = 1, .rows = rows, .wanted = rows, .capacity = 8};
+            zero_unit_sizes sizes;
+            assert_int_equal(zr_lm_decode_sizes(&net.model->units[u], &limits, &sizes), ZERO_OK);
+            assert_true(sizes.workspace_bytes >= last);
+            assert_int_equal(sizes.product_count, u == 0 ? 0 : u == 3 ? 1 : 4);
+            assert_true(u == 0 || sizes.products[0].m == rows);
+            assert_int_equal(sizes.saved_bytes, 0);
+            last = sizes.workspace_bytes;
+        }
     }
     harness_destroy(&net);
 }
@@ -328,6 +348,7 @@ int main(void)
         cmocka_unit_test(sizes_are_what_the_formulas_say),
         cmocka_unit_test(bad_batches_are_refused),
         cmocka_unit_test(decoding_stops_at_the_end),
+        cmocka_unit_test(steps_are_sized),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

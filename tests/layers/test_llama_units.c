@@ -197,13 +197,16 @@ static void decoding_stops_at_the_window(void **state)
     zero_context context;
     zr_lm_config config = everything();
     float out[12] __attribute__((aligned(64)));
-    zr_decode_cache cache = {.capacity = 20, .length = 5};
+    const zr_decode_cache cache = {.sequences = 1, .capacity = 20};
+    const zr_attention_run run = {.first = 3, .rows = 3};
+    const int32_t tokens[] = {1, 2, 3};
+    const zr_decode_step step = {.runs = &run, .run_count = 1, .rows = 3, .tokens = tokens};
     config.llama.sliding_window = 5;
     harness_create_of(&net, &config, zr_backends()[0], (zero_shape){.batch = 1, .seq = 5, .threads = 1});
     harness_context(&net, 0, false, &context);
-    assert_int_equal(zr_lm_decode(&context, &cache, 1, NULL, out), ZERO_ERR_USAGE);
+    assert_int_equal(zr_lm_decode(&context, &cache, &step, NULL, out), ZERO_ERR_USAGE);
     assert_non_null(strstr(net.error.message, "the model has 5 positions, the cache 20"));
-    assert_int_equal(zr_lm_decode_cache_bytes(&config, 20), 4 * 2 * 2 * 6 * 20); // of heads of keys alone
+    assert_int_equal(zr_lm_decode_cache_bytes(&config, 3, 20), 3 * 4 * 2 * 2 * 6 * 20); // of heads of keys alone
     harness_destroy(&net);
 }
 

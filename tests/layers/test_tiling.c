@@ -1,5 +1,6 @@
 // Memory-centric tiling: forward, and the gradients of weights and biases, of a tiled model have the bits of the whole one's operators;
 // the gradient of the input is the same up to rounding. On every backend, at one and two threads, in every type.
+#include "golden.h"
 #include "harness.h"
 #include "base/dtype.h"
 #include "layers/lm_units.h"
@@ -108,6 +109,10 @@ static void compare(const zr_backend *backend, zero_dtype dtype, int threads, in
     assert_memory_equal(&a, &b, sizeof a);
     size_t bytes = zero_dtype_bytes(whole.boundary[2].at[0].dtype) * 2 * 8 * 128;
     assert_memory_equal(whole.boundary[2].at[0].data, tiled.boundary[2].at[0].data, bytes); // all of the block's forward
+    static float logits[2][16 * 200];
+    golden_decode(&whole, whole.tokens, 2, 8, 3, false, logits[0]);
+    golden_decode(&tiled, tiled.tokens, 2, 8, 3, false, logits[1]);
+    assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
     harness_backward(&whole, true);
     harness_backward(&tiled, true);
     for (int i = 0; i < ZR_COUNT(exact); i++) {

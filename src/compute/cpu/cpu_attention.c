@@ -21,28 +21,32 @@ typedef struct job {
     float *to_lse;
     float *scratch;
     int64_t worker_floats;
-    const float *k_cache, *v_cache; // decode
-    int64_t capacity, at;
+    const zr_attention_cache *cache; // decode
+    const zr_attention_run *runs;
+    const int64_t *rows; // (run_count) of qkv where each begins
+    int run_count;
 } job;
+
+typedef struct span { int64_t first, queries; } span; // queries are the positions from `first` on, keys all up to the last of them
 
 // ---- forward ----
 
 typedef struct forward_space {
-    float *q;              // panels of MR queries: [seq/MR][head_dim][MR], times scale
-    float *k;              // panels of NR keys: [seq/NR][head_dim][NR]
-    float *v;              // (seq, wide)
+    float *q;              // panels of MR queries: [queries/MR][head_dim][MR], times scale
+    float *k;              // panels of NR keys: [keys/NR][head_dim][NR]
+    float *v;              // (keys, wide)
     float *score;          // (MR, KEYS), then the probabilities
     float *factor;         // (KEYS) of dropout
     float *sum;            // (QUERIES, wide)
     float *largest, *norm; // (QUERIES) running maximum of the scores, and sum of the exponentials
 } forward_space;
 
-static forward_space forward_carve(const zr_attention *a, space *from)
+static forward_space forward_carve(const zr_attention *a, int64_t queries, int64_t keys, space *from)
 {
     return (forward_space){
-        .q = take(from, ZR_ROUND_UP(a->seq, MR) * a->head_dim),
-        .k = take(from, ZR_ROUND_UP(a->seq, NR) * a->head_dim),
-        .v = take(from, a->seq * wide(a)),
+        .q = take(from, ZR_ROUND_UP(queries, MR) * a->head_dim),
+        .k = take(from, ZR_ROUND_UP(keys, NR) * a->head_dim),
+        .v = take(from, keys * wide(a)),
         .score = take(from, MR * KEYS),
         .factor = take(from, KEYS),
         .sum = take(from, QUERIES * wide(a)),
@@ -81,14 +85,14 @@ static void multiply_row(float *row, int64_t count, float factor)
         vf_store(row + j, vf_load(row + j) * factor);
 }
 
-// Keys [k0, k0+count) for the panel of queries [i0, i0+MR), which is row `row` of the block.
-static void forward_panel(const zr_attention *a, const head *at, const forward_space *s, int64_t i0, int64_t row,
+// Keys [k0, k0+count) for the panel of queries [q0, q0+MR), which is row `row` of the block.
+static void forward_panel(const zr_attention *a, const head *at, const forward_space *s, const span *of, int64_t q0, int64_t row,
                           int64_t k0, int64_t count)
 {
-    int64_t width = wide(a), full = ZR_MAX(0, ZR_MIN(count, i0 + 1 - k0)) / LANES * LANES;
+    int64_t i0 = of->first + q0, width = wide(a), full = ZR_MAX(0, ZR_MIN(count, i0 + 1 - k0)) / LANES * LANES;
     float *sum = s->sum + row * width;
     for (int64_t j = 0; j < count; j += NR)
-        tile_product(s->q + i0 * a->head_dim, 1, MR, s->k + (k0 + j) * a->head_dim, NR, a->head_dim, s->score + j, KEYS,
+        tile_product(s->q + q0 * a->head_dim, 1, MR, s->k + (k0 + j) * a->head_dim, NR, a->head_dim, s->score + j, KEYS,
                      0);
     for (int64_t r = 0; r < MR; r++) {
         float *score = s->score + r * KEYS;
@@ -106,19 +110,19 @@ static void forward_panel(const zr_attention *a, const head *at, const forward_s
         tile_product(s->score, KEYS, 1, s->v + k0 * width + c, width, count, sum + c, width, k0 > 0);
 }
 
-static void forward_block(const job *work, const head *at, const forward_space *s, int64_t q0, float *lse)
+static void forward_block(const job *work, const head *at, const forward_space *s, const span *of, int64_t q0, float *lse)
 {
     const zr_attention *a = work->attention;
-    int64_t rows = ZR_MIN(QUERIES, a->seq - q0);
+    int64_t rows = ZR_MIN(QUERIES, of->queries - q0);
     for (int64_t i = 0; i < QUERIES; i++) {
         s->largest[i] = -INFINITY;
         s->norm[i] = 0;
     }
-    for (int64_t k0 = 0; k0 < q0 + rows; k0 += KEYS)
+    for (int64_t k0 = 0; k0 < of->first + q0 + rows; k0 += KEYS)
         for (int64_t row = 0; row < rows; row += MR) {
-            int64_t end = ZR_MIN(q0 + row + MR, a->seq);
+            int64_t end = of->first + ZR_MIN(q0 + row + MR, of->queries);
             if (k0 < end)
-                forward_panel(a, at, s, q0 + row, row, k0, ZR_MIN(KEYS, end - k0));
+                forward_panel(a, at, s, of, q0 + row, row, k0, ZR_MIN(KEYS, end - k0));
         }
     for (int64_t i = 0; i < rows; i++) {
         row_write(a, s->sum + i * wide(a), 1 / s->norm[i], work->to, at->first_out + (q0 + i) * at->out_step);
@@ -131,22 +135,23 @@ static void forward_heads(const void *job_, int64_t first, int64_t last, int wor
 {
     const job *work = job_;
     const zr_attention *a = work->attention;
+    const span all = {.queries = a->seq};
     space own = {.base = work->scratch + worker * work->worker_floats};
-    forward_space s = forward_carve(a, &own);
+    forward_space s = forward_carve(a, a->seq, a->seq, &own);
     for (int64_t index = first; index < last; index++) {
         head at = head_at(a, work->qkv, index);
         columns_pack(a, at.q, at.step, MR, a->scale, s.q);
         columns_pack(a, at.k, at.step, NR, 1, s.k);
         rows_pack(a, at.v, at.step, a->seq, s.v);
         for (int64_t q0 = 0; q0 < a->seq; q0 += QUERIES)
-            forward_block(work, &at, &s, q0, work->to_lse ? work->to_lse + index * a->seq : NULL);
+            forward_block(work, &at, &s, &all, q0, work->to_lse ? work->to_lse + index * a->seq : NULL);
     }
 }
 
-static int64_t forward_floats(const zr_attention *a)
+static int64_t forward_floats(const zr_attention *a, int64_t queries, int64_t keys)
 {
     space counted = {0};
-    forward_carve(a, &counted);
+    forward_carve(a, queries, keys, &counted);
     return counted.used;
 }
 
@@ -158,7 +163,7 @@ static void forward(zr_queue *queue, const zr_attention *attention, const void *
                 .to = out,
                 .to_lse = lse,
                 .scratch = scratch,
-                .worker_floats = forward_floats(attention)};
+                .worker_floats = forward_floats(attention, attention->seq, attention->seq)};
     zr_cpu_for(queue, attention->batch * attention->heads, 1, forward_heads, &work);
 }
 
@@ -172,11 +177,18 @@ static float dot(const float *a, const float *b, int64_t count)
     return vf_sum(sum);
 }
 
-// first: of q in qkv, and of the head in out.
-static void decode_head(const job *work, int64_t first, const float *k, const float *v)
+static int64_t cache_of(const job *work, const zr_attention_run *run, int64_t kv_head) // element of k and v where the head's positions begin
 {
     const zr_attention *a = work->attention;
-    int64_t dim = a->head_dim, keys = work->at + 1;
+    return (run->sequence * a->kv_heads + kv_head) * work->cache->capacity * a->head_dim;
+}
+
+// A run of one row reads the cache as it lies. first: of q in qkv; to: of the head in out.
+static void decode_row(const job *work, const zr_attention_run *run, int64_t first, int64_t to, int64_t cached)
+{
+    const zr_attention *a = work->attention;
+    const float *k = work->cache->k + cached, *v = work->cache->v + cached;
+    int64_t dim = a->head_dim, keys = run->first + 1;
     float q[dim], sum[wide(a)], score[KEYS], largest = -INFINITY, norm = 0;
     zr_widen(a->dtype, element_at(a->dtype, work->qkv, first), dim, q);
     for (int64_t k0 = 0; k0 < keys; k0 += KEYS) {
@@ -193,37 +205,85 @@ static void decode_head(const job *work, int64_t first, const float *k, const fl
     }
     for (int64_t c = 0; c < dim; c++)
         sum[c] /= norm;
-    row_write(a, sum, 1, work->to, first);
+    row_write(a, sum, 1, work->to, to);
+}
+
+// A run of several: as forward, with the cache's keys before those of the run.
+static void decode_rows(const job *work, const zr_attention_run *run, int64_t first, int64_t to, int64_t cached, float *scratch)
+{
+    const zr_attention *a = work->attention;
+    const span of = {.first = run->first, .queries = run->rows};
+    int64_t keys = run->first + run->rows, dim = a->head_dim, row = zr_attention_row(a);
+    const head at = {.out_step = a->heads * dim, .first_out = to};
+    space own = {.base = scratch};
+    forward_space s = forward_carve(a, run->rows, keys, &own);
+    WITH_TYPE(TYPE, a->dtype, pack_columns(TYPE, element_at(a->dtype, work->qkv, first), row, run->rows, dim, MR, a->scale, s.q));
+    pack_columns(ZERO_F32, work->cache->k + cached, dim, keys, dim, NR, 1, s.k);
+    pack_rows(ZERO_F32, work->cache->v + cached, dim, keys, keys, dim, wide(a), s.v);
+    for (int64_t q0 = 0; q0 < run->rows; q0 += QUERIES)
+        forward_block(work, &at, &s, &of, q0, NULL);
 }
 
 static void decode_heads(const void *job_, int64_t first, int64_t last, int worker)
 {
     const job *work = job_;
-    int64_t dim = work->attention->head_dim;
-    for (int64_t h = first; h < last; h++) {
-        int64_t cache = h / (work->attention->heads / work->attention->kv_heads) * work->capacity * dim;
-        decode_head(work, h * dim, work->k_cache + cache, work->v_cache + cache);
+    const zr_attention *a = work->attention;
+    for (int64_t index = first; index < last; index++) {
+        int64_t r = index % work->run_count, h = index / work->run_count, row = work->rows[r];
+        const zr_attention_run *run = &work->runs[r];
+        int64_t from = row * zr_attention_row(a) + h * a->head_dim, to = (row * a->heads + h) * a->head_dim;
+        int64_t cached = cache_of(work, run, h / (a->heads / a->kv_heads));
+        if (run->rows == 1)
+            decode_row(work, run, from, to, cached);
+        else
+            decode_rows(work, run, from, to, cached, work->scratch + worker * work->worker_floats);
     }
 }
 
-static void decode(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache,
-                   int64_t capacity, int64_t at, void *out)
+static void extend(const void *job_, int64_t first, int64_t last, int worker)
 {
-    assert(at < capacity);
-    zero_dtype type = attention->dtype;
-    int64_t dim = attention->head_dim, width = attention->heads * dim, keys = attention->kv_heads * dim;
+    const job *work = job_;
+    const zr_attention *a = work->attention;
+    int64_t dim = a->head_dim, width = a->heads * dim, keys = a->kv_heads * dim;
+    for (int64_t index = first; index < last; index++) {
+        int64_t r = index % work->run_count, h = index / work->run_count;
+        const zr_attention_run *run = &work->runs[r];
+        int64_t to = cache_of(work, run, h) + run->first * dim, from = work->rows[r] * zr_attention_row(a) + width + h * dim;
+        assert(run->first + run->rows <= work->cache->capacity);
+        for (int64_t i = 0; i < run->rows; i++, to += dim, from += zr_attention_row(a)) {
+            zr_widen(a->dtype, element_at(a->dtype, work->qkv, from), dim, work->cache->k + to);
+            zr_widen(a->dtype, element_at(a->dtype, work->qkv, from + keys), dim, work->cache->v + to);
+        }
+    }
+}
+
+static void decode(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
+                   const void *qkv, void *out, void *scratch)
+{
+    int64_t rows[ZR_MAX(run_count, 1)], begin = 0, scores = 0, most = 0, dim = attention->head_dim;
+    for (int r = 0; r < run_count; r++) {
+        rows[r] = begin;
+        begin += runs[r].rows;
+        most = ZR_MAX(most, runs[r].rows);
+        scores += runs[r].rows * (runs[r].first + runs[r].rows);
+    }
     job work = {.attention = attention,
                 .qkv = qkv,
-                .k_cache = k_cache,
-                .v_cache = v_cache,
-                .capacity = capacity,
-                .at = at,
-                .to = out};
-    for (int64_t h = 0; h < attention->kv_heads; h++) {
-        zr_widen(type, element_at(type, qkv, width + h * dim), dim, k_cache + (h * capacity + at) * dim);
-        zr_widen(type, element_at(type, qkv, width + keys + h * dim), dim, v_cache + (h * capacity + at) * dim);
-    }
-    zr_cpu_for(queue, attention->heads, at * dim > 8192 ? 1 : attention->heads, decode_heads, &work);
+                .to = out,
+                .scratch = scratch,
+                .worker_floats = most > 1 ? forward_floats(attention, attention->seq, cache->capacity) : 0,
+                .cache = cache,
+                .runs = runs,
+                .rows = rows,
+                .run_count = run_count};
+    int64_t heads = attention->heads * run_count, kv_heads = attention->kv_heads * run_count;
+    zr_cpu_for(queue, kv_heads, begin * dim * attention->kv_heads > 8192 ? 1 : ZR_MAX(kv_heads, 1), extend, &work);
+    zr_cpu_for(queue, heads, scores * dim > 8192 ? 1 : ZR_MAX(heads, 1), decode_heads, &work);
+}
+
+static size_t decode_scratch(const zr_queue *queue, const zr_attention *attention, int64_t capacity)
+{
+    return attention->seq > 1 ? sizeof(float) * (size_t)(forward_floats(attention, attention->seq, capacity) * queue->threads) : 0;
 }
 
 // ---- the table ----
@@ -231,7 +291,7 @@ static void decode(zr_queue *queue, const zr_attention *attention, const void *q
 static size_t scratch(const zr_queue *queue, const zr_attention *attention)
 {
     int64_t backward = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention);
-    return sizeof(float) * (size_t)(ZR_MAX(forward_floats(attention), backward) * queue->threads);
+    return sizeof(float) * (size_t)(ZR_MAX(forward_floats(attention, attention->seq, attention->seq), backward) * queue->threads);
 }
 
 const zr_attention_ops ZR_CPU_TABLE(zr_cpu_attention_ops) = {
@@ -239,6 +299,7 @@ const zr_attention_ops ZR_CPU_TABLE(zr_cpu_attention_ops) = {
     .forward = forward,
     .backward = ZR_CPU_TABLE(zr_cpu_attention_backward),
     .decode = decode,
+    .decode_scratch = decode_scratch,
     .rotary_table = ZR_CPU_TABLE(zr_cpu_rotary_table),
     .rotate = ZR_CPU_TABLE(zr_cpu_rotate),
 };

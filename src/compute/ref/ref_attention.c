@@ -138,10 +138,10 @@ static size_t scratch(const zr_queue *queue, const zr_attention *attention)
     return sizeof(double) * (size_t)(attention->seq * (1 + 2 * attention->head_dim));
 }
 
-static void decode_head(const zr_attention *attention, const void *qkv, int64_t h, const float *k, const float *v,
-                        int64_t at, void *out)
+// The row of position `at` of one sequence: q and out begin at elements `first` and `to`, keys and values at k and v.
+static void decode_head(const zr_attention *attention, const void *qkv, int64_t first, const float *k, const float *v, int64_t at, void *out, int64_t to)
 {
-    int64_t dim = attention->head_dim, first = h * dim;
+    int64_t dim = attention->head_dim;
     double max = -INFINITY, sum = 0, row[dim];
     for (int64_t j = 0; j <= at; j++)
         max = fmax(max, dot(attention->dtype, qkv, first, ZERO_F32, k, j * dim, dim) * attention->scale);
@@ -153,23 +153,38 @@ static void decode_head(const zr_attention *attention, const void *qkv, int64_t 
             row[c] += weight * v[j * dim + c];
     }
     for (int64_t c = 0; c < dim; c++)
-        ref_put(attention->dtype, out, first + c, row[c] / sum);
+        ref_put(attention->dtype, out, to + c, row[c] / sum);
 }
 
-static void decode(zr_queue *queue, const zr_attention *attention, const void *qkv, float *k_cache, float *v_cache,
-                   int64_t capacity, int64_t at, void *out)
+// Row `row` of qkv, which is position `at` of the sequence: its keys and values join the cache before its queries look there.
+static void decode_row(const zr_attention *attention, const zr_attention_cache *cache, int64_t sequence, int64_t at, const void *qkv, int64_t row, void *out)
 {
-    assert(at < capacity);
-    int64_t dim = attention->head_dim, width = attention->heads * dim, keys = attention->kv_heads * dim;
+    int64_t dim = attention->head_dim, width = attention->heads * dim, keys = attention->kv_heads * dim, from = row * zr_attention_row(attention);
+    int64_t room = cache->capacity * dim, first = sequence * attention->kv_heads * room;
+    assert(at < cache->capacity);
     for (int64_t h = 0; h < attention->kv_heads; h++)
         for (int64_t c = 0; c < dim; c++) {
-            k_cache[(h * capacity + at) * dim + c] = (float)ref_get(attention->dtype, qkv, width + h * dim + c);
-            v_cache[(h * capacity + at) * dim + c] = (float)ref_get(attention->dtype, qkv, width + keys + h * dim + c);
+            cache->k[first + h * room + at * dim + c] = (float)ref_get(attention->dtype, qkv, from + width + h * dim + c);
+            cache->v[first + h * room + at * dim + c] = (float)ref_get(attention->dtype, qkv, from + width + keys + h * dim + c);
         }
     for (int64_t h = 0; h < attention->heads; h++) {
-        int64_t cache = h / (attention->heads / attention->kv_heads) * capacity * dim;
-        decode_head(attention, qkv, h, k_cache + cache, v_cache + cache, at, out);
+        int64_t head = first + h / (attention->heads / attention->kv_heads) * room;
+        decode_head(attention, qkv, from + h * dim, cache->k + head, cache->v + head, at, out, row * width + h * dim);
     }
+}
+
+static void decode(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
+                   const void *qkv, void *out, void *scratch)
+{
+    int64_t row = 0;
+    for (int r = 0; r < run_count; r++)
+        for (int64_t i = 0; i < runs[r].rows; i++)
+            decode_row(attention, cache, runs[r].sequence, runs[r].first + i, qkv, row++, out);
+}
+
+static size_t decode_scratch(const zr_queue *queue, const zr_attention *attention, int64_t capacity)
+{
+    return 0;
 }
 
 const zr_attention_ops zr_ref_attention_ops = {
@@ -177,6 +192,7 @@ const zr_attention_ops zr_ref_attention_ops = {
     .forward = forward,
     .backward = backward,
     .decode = decode,
+    .decode_scratch = decode_scratch,
     .rotary_table = zr_ref_rotary_table,
     .rotate = zr_ref_rotate,
 };
