@@ -64,18 +64,3 @@ int32_t zr_choose_token(const float *logits, int32_t count, double temperature, 
     }
     return room[kept - 1].id;
 }
-
-int zr_character_length(const char *text, size_t length)
-{
-    unsigned char lead = (unsigned char)text[0];
-    int needed = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (lead >= 0x80 && (lead < 0xc2 || lead > 0xf4))
-        return -1;
-    for (int i = 1; i < needed && (size_t)i < length; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        bool bounds = i > 1 || !((lead == 0xe0 && byte < 0xa0) || (lead == 0xed && byte > 0x9f) || (lead == 0xf0 && byte < 0x90) || (lead == 0xf4 && byte > 0x8f));
-        if ((byte & 0xc0) != 0x80 || !bounds)
-            return -1;
-    }
-    return (size_t)needed <= length ? needed : 0;
-}

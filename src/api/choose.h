@@ -9,7 +9,4 @@ typedef struct zr_candidate { float logit; int32_t id; } zr_candidate;
 // logits (count); `room` (count) is scratch. `random` in [0, 1). Ties go to the smaller id.
 int32_t zr_choose_token(const float *logits, int32_t count, double temperature, int top_k, double top_p, double random, zr_candidate *room);
 
-// Length of the whole UTF-8 character at text[0..length): 0 where more bytes may complete it, -1 where none can.
-int zr_character_length(const char *text, size_t length);
-
 #endif

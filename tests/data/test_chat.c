@@ -51,6 +51,35 @@ static void test_templates_are_recognised(void **state)
     }
 }
 
+// What a user says alone, up to where the answer begins: as with add_generation_prompt.
+static void test_questions_are_those_of_transformers(void **state)
+{
+    size_t i, c;
+    json_t *entry, *one;
+    int equal = 0;
+    json_array_foreach(golden, i, entry) {
+        zr_chat chat = chat_of(entry);
+        json_array_foreach(json_object_get(entry, "asked"), c, one) {
+            zr_document document = {0};
+            assert_int_equal(zr_chat_ask(&chat, text_of(one, "says"), "the prompt", &document, NULL), ZERO_OK);
+            assert_string_equal(document.text.data, text_of(one, "text"));
+            assert_true(document.special);
+            zr_document_free(&document);
+            equal++;
+        }
+        assert_true(strstr(text_of(entry, "template"), zr_chat_turn_end(&chat)) || !strcmp(zr_chat_turn_end(&chat), chat.end));
+        zr_chat_free(&chat);
+    }
+    assert_true(equal >= 40);
+    zr_chat chat = chat_of(json_array_get(golden, 0));
+    zr_document document = {0};
+    zero_error error = {0};
+    assert_int_equal(zr_chat_ask(&chat, "\xff", "the prompt", &document, &error), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "the prompt: no UTF-8"));
+    zr_document_free(&document);
+    zr_chat_free(&chat);
+}
+
 // What the template raises for we refuse; the rest is equal to the byte.
 static void test_text_is_that_of_transformers(void **state)
 {
@@ -253,7 +282,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_templates_are_recognised),
+        cmocka_unit_test(test_templates_are_recognised), cmocka_unit_test(test_questions_are_those_of_transformers),
         cmocka_unit_test(test_text_is_that_of_transformers),
         cmocka_unit_test(test_what_the_assistant_says_is_trained),
         cmocka_unit_test(test_templates_that_are_not_known),

@@ -178,6 +178,9 @@ CONVERSATIONS = [
 ]
 
 
+ASKED = ["Hello", "  spaces \n", "\u00e4nd <|im_end|> [/INST] {{ 7 }}", ""]
+
+
 def main():
     out = []
     for model, form, template, bos, eos in TEMPLATES:
@@ -191,7 +194,8 @@ def main():
                 assert "roles" in str(error), error
                 text = None
             cases.append({"messages": messages, "text": text})
-        out.append({"model": model, "format": form, "template": template, "bos": bos or "", "eos": eos, "cases": cases})
+        asked = [{"says": says, "text": tokenizer.apply_chat_template(m("u" + says), tokenize=False, add_generation_prompt=True)} for says in ASKED]
+        out.append({"model": model, "format": form, "template": template, "bos": bos or "", "eos": eos, "cases": cases, "asked": asked})
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "chat_golden.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(out, file, indent=1)

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Generation against transformers: 200 greedy tokens, alone and beside other prompts, with parameters on every tier; where an answer ends;
+# what a prompt becomes; several prompts as they are written; and what is refused.
+. "$(dirname "$0")/lib.sh"
+GOLDEN=$HERE/generate
+TOKENIZERS=$HERE/../data/tokenizers
+zg() { expect 0 "$ZERO" generate --model "$@" --temperature 0 --threads 1; }
+prompts() { python3 -c 'import json, sys
+for line in open(sys.argv[1]): print(json.dumps({"asked": json.loads(line)["prompt"]}))' "$1"; }
+
+# 8 prompts of 1 to 336 tokens: one chunk and several, begin and special tokens, white space.
+for pair in gpt2:smollm2 llama:llama2; do
+    name=${pair%:*} model=${pair%:*}/model
+    mkdir -p $model
+    cp "$GOLDEN/$name"/* $model
+    cp "$TOKENIZERS/${pair#*:}.json" $model/tokenizer.json
+    prompts "$GOLDEN/$name.jsonl" >$name.jsonl
+    for batch in 1 3 8; do
+        zg $model --prompts $name.jsonl --field asked --json --batch $batch
+        cmp out.txt "$GOLDEN/$name.jsonl" || fail "$name, $batch at once: other tokens than transformers"
+    done
+    for device in cpu nvme; do
+        echo "{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"$device\", \"nvme_path\": \"$WORK\"}}}" >place.json
+        zg $model --prompts $name.jsonl --field asked --json --config place.json
+        cmp out.txt "$GOLDEN/$name.jsonl" || fail "$name on $device: other tokens"
+    done
+    expect 0 "$ZERO" generate --model $model --prompts $name.jsonl --field asked --json --temperature 0 --threads 2
+    cmp out.txt "$GOLDEN/$name.jsonl" || fail "$name, two threads: other tokens"
+    # Without prefill there would be as many passes as tokens: ref computes in double, token after token or not.
+    expect 0 "$ZERO" generate --model $model --prompts $name.jsonl --field asked --json --temperature 0 --threads 1 --backend ref --tokens 20
+    python3 - "$GOLDEN/$name.jsonl" <<'PY' || fail "$name, ref: other tokens"
+import json, sys
+for ours, theirs in zip(open("out.txt"), open(sys.argv[1])):
+    ours, theirs = json.loads(ours), json.loads(theirs)
+    assert ours["tokens"] == 20 and ours["text"] and theirs["text"].startswith(ours["text"]), (ours, theirs)
+PY
+
+    # The end: generation_config.json wins over config.json, a list, ids that no token has.
+    cp "$GOLDEN/$name.ends.json" $model/generation_config.json
+    zg $model --prompts $name.jsonl --field asked --json --batch 5
+    cmp out.txt "$GOLDEN/$name.ended.jsonl" || fail "$name: ends elsewhere than transformers"
+    zg $model --prompts $name.jsonl --field asked --json --ignore-end
+    cmp out.txt "$GOLDEN/$name.jsonl" || fail "$name: --ignore-end ends"
+    end=$(python3 -c "import json; print(json.load(open('$model/generation_config.json'))['eos_token_id'][0])")
+    echo '{"eos_token_id": null}' >$model/generation_config.json
+    sed -i "s/\"eos_token_id\": null/\"eos_token_id\": $end/" $model/config.json
+    zg $model --prompt Speak --json
+    grep -q '"finish": "end"}' out.txt || fail "$name: config.json's end token is not looked at"
+    echo '{"eos_token_id": "</s>"}' >$model/generation_config.json
+    refused 65 'generation_config.json: "eos_token_id" must be' "$ZERO" generate --model $model
+    rm $model/generation_config.json
+    sed -i "s/\"eos_token_id\": $end/\"eos_token_id\": null/" $model/config.json
+done
+
+# The tokenizer's own end token, where the model says nothing.
+zg gpt2/model --prompt Speak --json
+grep -q '"tokens": 200, "finish": "length"' out.txt || fail "without an end token: $(cat out.txt)"
+echo '{"eos_token": "T"}' >gpt2/model/tokenizer_config.json
+zg gpt2/model --prompt Speak --json
+grep -q '"finish": "end"}' out.txt || fail "the tokenizer's end token is not looked at: $(cat out.txt)"
+rm gpt2/model/tokenizer_config.json
+
+# As a person sees it: one streams after its prompt, several stand under lines of their own; seeds are of prompts, not of batches.
+expect 0 "$ZERO" generate --model llama/model --prompt Speak --tokens 30 --seed 3 --threads 1
+cp out.txt alone.txt
+head -c 5 out.txt | grep -q Speak || fail "the prompt comes first: $(cat out.txt)"
+printf 'a line\r\n\n  \nFirst Citizen:' >lines.txt
+expect 0 "$ZERO" generate --model llama/model --prompt Speak --prompt=Speak --prompts lines.txt --tokens 30 --seed 3 --threads 2
+grep -n '^---' out.txt | tr '\n' ' ' | grep -q '^1:--- prompt 0: 30 tokens --- .*--- prompt 1: 30 tokens --- .*--- prompt 3: 30 tokens --- $' || fail "headings: $(cat out.txt)"
+sed '1d;/^--- prompt 1/,$d' out.txt | cmp - alone.txt || fail "prompt 0 of several has another answer than alone"
+sed '1,/^--- prompt 1/d;/^--- prompt 2/,$d' out.txt | cmp -s - alone.txt && fail "two prompts drew the same random numbers"
+grep -q '^a line' out.txt && ! grep -q "$(printf '\r')" out.txt || fail "the lines of a file: $(cat out.txt)"
+cp out.txt batch.txt
+expect 0 "$ZERO" generate --model llama/model --prompt Speak --prompt=Speak --prompts lines.txt --tokens 30 --seed 3 --threads 1 --batch 2
+cmp out.txt batch.txt || fail "other answers with two at once on one thread"
+
+# A context that is full is said once, and text goes on.
+train --tokenizer bytes --steps 3 --out run
+expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --prompt "a prompt that is longer than all of its context" --tokens 90 --threads 1
+[ "$(grep -c 'the context of 32 tokens is full' err.txt)" -eq 1 ] || fail "a full context is not said once: $(cat err.txt)"
+[ "$(grep -c '90 tokens ---' out.txt)" -eq 2 ] || fail "a full context ends the text"
+expect 0 "$ZERO" generate --model run/model --prompt "exactly as long as its context32" --tokens 1 --threads 1
+[ ! -s err.txt ] || fail "a prompt as long as the context is too long: $(cat err.txt)"
+expect 0 "$ZERO" generate --model run/model --tokens 5 --threads 1
+
+# What a chat becomes is tests/data's; here: the mark after a turn ends it, the prompt is not repeated.
+expect 0 "$ZERO" generate --model gpt2/model --chat chatml --prompt "Who?" --tokens 5 --temperature 0 --threads 1
+grep -q 'Who' out.txt && fail "a chat repeats what the user said"
+refused 78 'chat template' "$ZERO" generate --model gpt2/model --chat auto --prompt "Who?"
+
+printf '{"asked": "one"}\n{"asked": 2}\n' >bad.jsonl
+refused 65 'bad.jsonl:2: the field "asked" is a number' "$ZERO" generate --model run/model --prompts bad.jsonl --field asked
+refused 65 'bad.jsonl:1: the record has no field "prompt"' "$ZERO" generate --model run/model --prompts bad.jsonl
+printf 'a\nb\0c\n' >zero.txt
+refused 65 'zero.txt:2: a zero byte' "$ZERO" generate --model run/model --prompts zero.txt
+printf '\n\n' >empty.txt
+refused 65 'no prompt in it' "$ZERO" generate --model run/model --prompts empty.txt
+refused 74 'missing.txt' "$ZERO" generate --model run/model --prompts missing.txt
+refused 64 '--field is of the records of --prompts' "$ZERO" generate --model run/model --field asked
+refused 78 'generating 8 at once' "$ZERO" generate --model gpt2/model --prompts gpt2.jsonl --field asked --host-memory 100KB
+echo "answers are transformers', whatever stands beside them"
