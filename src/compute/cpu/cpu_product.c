@@ -1,5 +1,5 @@
 // Matrix products of our own (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008), for every path
-// but where oneDNN multiplies with instructions that C does not have. Products of one or two rows: cpu_product_thin.c.
+// but where oneDNN multiplies with instructions that C does not have. Products of up to eight rows: cpu_product_thin.c.
 //
 // D is cut into cells, one a thread; a cell into strips of columns; a strip is computed block by block of k:
 //

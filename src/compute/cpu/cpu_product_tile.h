@@ -15,7 +15,7 @@
 #define VECTORS 3
 #endif
 #define NR (VECTORS * LANES)
-#define THIN_ROWS 2 // of D, up to which B is not packed
+#define THIN_ROWS 8 // of D, up to which B is not packed
 
 // Columns of the next panel where `left` columns are left. None of one vector alone: its few sums would wait for each other.
 static inline int64_t panel_columns(int64_t left)
