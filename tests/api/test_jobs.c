@@ -190,6 +190,63 @@ static void test_generation(void **state)
     zr_free(model);
 }
 
+typedef struct several { zr_buffer text[3]; int64_t tokens[3]; int finished; } several;
+
+static int collect_of(void *user, int64_t prompt, const char *bytes, size_t length)
+{
+    several *s = user;
+    assert_in_range(prompt, 0, 2);
+    assert_int_equal(s->tokens[prompt], 0); // nothing after its end
+    zr_buffer_append(&s->text[prompt], bytes, length);
+    return 0;
+}
+
+static void count(void *user, int64_t prompt, zero_finish why, int64_t tokens)
+{
+    several *s = user;
+    assert_int_equal(why, ZERO_FINISH_LENGTH);
+    s->tokens[prompt] = tokens;
+    s->finished++;
+}
+
+// Of the model that test_generation has trained: contexts of 16 that slide, two places for three prompts.
+static void test_several_prompts(void **state)
+{
+    char *model = path_of("generating/model");
+    const char *prompts[] = {"the 3 of", NULL, "a prompt longer than sixteen"};
+    several together = {0}, other = {0};
+    zero_error error = {0};
+    zero_generate_options options = {.struct_size = sizeof options, .model_dir = model, .prompts = prompts, .prompt_count = 3, .tokens = 40, .batch = 2,
+                                     .temperature = 1, .top_p = 1, .seed = 7, .threads = 2, .emit = collect_of, .finish = count, .user = &together};
+    assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
+    options.batch = 1;
+    options.threads = 1;
+    options.user = &other;
+    assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
+    for (int p = 0; p < 3; p++) {
+        assert_int_equal(together.tokens[p], 40);
+        assert_int_equal(together.text[p].length, other.text[p].length);
+        assert_memory_equal(together.text[p].data, other.text[p].data, other.text[p].length);
+        zr_buffer_free(&together.text[p]);
+        zr_buffer_free(&other.text[p]);
+    }
+    assert_int_equal(together.finished, 3);
+    const zero_generate_options right = options;
+    options.batch = -1;
+    assert_int_equal(zero_generate(&options, NULL), ZERO_ERR_USAGE);
+    options = right;
+    options.prompts = NULL;
+    assert_int_equal(zero_generate(&options, NULL), ZERO_ERR_USAGE);
+    options = right;
+    options.tokens = 0;
+    assert_int_equal(zero_generate(&options, NULL), ZERO_ERR_USAGE);
+    options = right;
+    options.chat = "auto";
+    assert_int_equal(zero_generate(&options, &error), ZERO_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "chat template"));
+    zr_free(model);
+}
+
 static int set_up(void **state)
 {
     snprintf(directory, sizeof directory, "/tmp/zero-jobs-XXXXXX");
@@ -212,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_train_as_one_does), cmocka_unit_test(test_failure_of_rank_0_is_everyones), cmocka_unit_test(test_cancelling_ends_all_ranks),
         cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_several_prompts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
