@@ -18,6 +18,7 @@ typedef struct diff {
     zero_diff_result *result;
     const char *what;      // that is being compared: "step 100", "the model"
     int64_t differing;     // tensors of it
+    const char *keeper;    // the only one of two runs that has checkpoints, NULL: both or neither
 } diff;
 
 static void say(const diff *d, const char *format, ...) ZERO_PRINTF(2, 3);
@@ -203,8 +204,11 @@ static zero_status compare_below(diff *d, const char *name, const char *what, ze
 {
     char *a = zr_sprintf(error, "%s/%s", d->a, name), *b = zr_sprintf(error, "%s/%s", d->b, name);
     zero_status status = a && b ? ZERO_OK : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK && zr_path_exists(a) && zr_path_exists(b))
+    bool in_a = a && zr_path_exists(a), in_b = b && zr_path_exists(b);
+    if (status == ZERO_OK && in_a && in_b)
         status = compare_paths(d, a, b, what, error);
+    else if (status == ZERO_OK && in_a != in_b)
+        say(d, "%s is only in %s\n", what, in_a ? d->a : d->b);
     zr_free(a);
     zr_free(b);
     return status;
@@ -236,12 +240,15 @@ static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_che
     return ZERO_OK;
 }
 
+// How many are kept, and of which steps, is a matter of taste: those of common steps are compared.
 static zero_status compare_checkpoints(diff *d, zero_error *error)
 {
     zr_checkpoints a, b = {0};
     zero_status status = list(d->a, &a, error);
     if (status == ZERO_OK)
         status = list(d->b, &b, error);
+    if (status == ZERO_OK && !a.count != !b.count)
+        d->keeper = a.count ? d->a : d->b;
     if (status == ZERO_OK)
         status = compare_common(d, &a, &b, error);
     zr_checkpoints_free(&a);
@@ -257,30 +264,53 @@ static bool is_run(const char *path)
     return there;
 }
 
-static zero_status compare(diff *d, zero_error *error)
+static zero_status compare_runs(diff *d, zero_error *error)
 {
-    bool runs = is_run(d->a);
-    if (runs != is_run(d->b))
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run and \"%s\" is none: two runs can be compared, or two sets of tensors (of a run, one of its checkpoints or its model)",
-                       runs ? d->a : d->b, runs ? d->b : d->a);
-    if (!runs)
-        return compare_paths(d, d->a, d->b, "the tensors", error);
     ZERO_TRY(compare_metrics(d, error));
     ZERO_TRY(compare_checkpoints(d, error));
-    return compare_below(d, "model", "the model", error);
+    ZERO_TRY(compare_below(d, "model", "the model", error));
+    if (d->result->identical && !d->result->tensors && d->keeper)
+        say(d, "checkpoints are only in %s\n", d->keeper);
+    if (d->result->identical && !d->result->tensors && !d->result->steps)
+        return zr_fail(error, ZERO_ERR_DATA, "neither \"%s\" nor \"%s\" has a step, a checkpoint or a model: there is nothing to compare", d->a, d->b);
+    return ZERO_OK;
+}
+
+static zero_status compare(diff *d, bool *runs, zero_error *error)
+{
+    *runs = is_run(d->a);
+    if (*runs != is_run(d->b))
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run and \"%s\" is none: two runs can be compared, or two sets of tensors (of a run, one of its checkpoints or its model)",
+                       *runs ? d->a : d->b, *runs ? d->b : d->a);
+    return *runs ? compare_runs(d, error) : compare_paths(d, d->a, d->b, "the tensors", error);
+}
+
+// Nobody takes it for more than what was compared.
+static void tell_identical(const diff *d, bool runs)
+{
+    const zero_diff_result *r = d->result;
+    char number[32], line[1024];
+    grouped(runs ? r->steps : r->tensors, number);
+    if (!runs)
+        snprintf(line, sizeof line, "identical, %s tensors\n", number);
+    else if (!r->tensors)
+        snprintf(line, sizeof line, "identical metrics, %s steps; no tensors to compare\n", number);
+    else if (d->keeper)
+        snprintf(line, sizeof line, "identical, %s steps; checkpoints are only in %.800s\n", number, d->keeper);
+    else
+        snprintf(line, sizeof line, "identical, %s steps\n", number);
+    d->write(d->user, line);
 }
 
 zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user, const char *text), void *user, zero_diff_result *out, zero_error *error)
 {
-    char number[32], line[64];
+    bool runs;
     if (options->struct_size != sizeof *options || !options->a || !options->b)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_diff: options.struct_size is %zu, this library expects %zu, and two paths", options->struct_size, sizeof *options);
     *out = (zero_diff_result){.identical = 1};
     diff d = {.a = options->a, .b = options->b, .write = write, .user = user, .result = out};
-    ZERO_TRY(compare(&d, error));
-    if (!out->identical)
-        return ZERO_OK;
-    snprintf(line, sizeof line, "identical, %s %s\n", grouped(is_run(d.a) ? out->steps : out->tensors, number), is_run(d.a) ? "steps" : "tensors");
-    write(user, line);
+    ZERO_TRY(compare(&d, &runs, error));
+    if (out->identical)
+        tell_identical(&d, runs);
     return ZERO_OK;
 }

@@ -42,6 +42,18 @@ differ '^the checkpoint of step 4: seed 5 and 6' a d
 train --micro-batch 2 --steps 6 --seed 5 --ranks 2 --out e
 differ '^the same up to step|^step [0-9]+:' a e # fewer steps
 
+# What one alone has is not taken for the same; checkpoints may be kept for other steps.
+is() { # is CODE TEXT A B: ends with the code and says just that
+    expect "$1" "$ZERO" diff "$3" "$4"
+    [ "$(cat out.txt)" = "$2" ] || fail "of $3 $4: $(cat out.txt)"
+}
+cp -r b f && rm -r f/checkpoints/step-00000008 && is 0 "identical, 12 steps" a f
+rm -r f/checkpoints && is 0 "identical, 12 steps; checkpoints are only in a" f a
+rm -r f/model && is 1 "the model is only in a" f a && is 1 "the model is only in a" a f
+cp -r a g && rm -r g/model && is 1 "checkpoints are only in g" f g && is 1 "the model is only in a" g a
+is 0 "identical metrics, 12 steps; no tensors to compare" f f
+rm -r f/metrics.jsonl && : >f/metrics.jsonl && refused 65 'there is nothing to compare' "$ZERO" diff f f
+
 refused 64 'is a run and "b/model" is none' "$ZERO" diff a b/model
 refused 64 'two paths' "$ZERO" diff a
 refused 74 '"nowhere" is not there' "$ZERO" diff nowhere a/model
