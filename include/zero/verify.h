@@ -20,8 +20,9 @@ typedef struct zero_diff_result {
 } zero_diff_result;
 
 // Of runs what a step computed (loss, gradient norm, learning rate, loss scale, held-out loss), the checkpoints of the same steps, and the
-// models; else the tensors. Writes "identical, 2,000 steps", or the first step and tensor that differ and by how much. Times and bytes are
-// not looked at. Damage, and what cannot be compared, is ZERO_ERR_DATA. Not collective.
+// models; else the tensors. Writes "identical, 2,000 steps", or the first step and tensor that differ and by how much. A model that one
+// alone has is a difference, and so are checkpoints where they are all the tensors there are; where neither has tensors of a common step it
+// says that no tensors were compared. Times and bytes are not looked at. Damage, and what cannot be compared, is ZERO_ERR_DATA. Not collective.
 ZERO_API zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user, const char *text), void *user, zero_diff_result *out, zero_error *error);
 
 typedef struct zero_verify_options {
@@ -40,7 +41,8 @@ typedef struct zero_verify_result {
 
 // Replays the steps between two checkpoints of a run, on as many ranks and threads as made it, and compares every loss and every bit of the
 // state with what the run has kept; and each model with its receipt. Writes what was found through `write`, nothing into the run. A
-// configuration, a text or an instruction path that is not the run's is refused. Collective, rank 0 writes.
+// configuration, a text or an instruction path that is not the run's is refused, and so are steps before a resume on other ranks or with
+// another micro-batch, as far as the checkpoints behind them tell. Collective, rank 0 writes.
 ZERO_API zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, void (*write)(void *user, const char *text), void *user, zero_verify_result *out, zero_error *error);
 // How many ranks that takes. Not collective.
 ZERO_API zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error);

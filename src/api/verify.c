@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_CONFIG = 1 << 24, MOST_DATA = 4096 }; // bytes; files
@@ -25,6 +26,7 @@ typedef struct verify {
     const json_t *run;          // its libzero.run
     const char *data[MOST_DATA];
     char *config_path, *from, *to;
+    int64_t resumed;            // the last step behind `from` that it went on from, config.json being of what came then; 0: none is known
     // its lines between the two checkpoints; rank 0
     char *metrics;
     const char *line;           // the first that is not compared yet
@@ -107,6 +109,62 @@ static zero_status name_checkpoints(verify *v, zero_error *error)
     return v->from && v->to ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
+// What a checkpoint says of those that made the steps before it, beside config.json, which is that of the run's last part. What no resume can
+// change (seed, batch, windows) is not looked at: where that differs the checkpoint is not this run's, and its bits say so.
+static zero_status check_maker(const verify *v, int64_t step, const json_t *state, zero_error *error)
+{
+    const json_t *facts = json_object_get(state, "train");
+    bool any_ranks = number_of(state, "exact_micro_batch") > 0;
+    const struct { const char *what; const json_t *made, *said; } rows[] = {
+        {"ranks", any_ranks ? NULL : json_object_get(facts, "ranks"), json_object_get(v->run, "ranks")},
+        {"train_micro_batch_size_per_gpu", json_object_get(facts, "micro_batch"), json_object_get(v->config, "train_micro_batch_size_per_gpu")},
+        {"instructions", json_object_get(json_object_get(state, "lineage"), "instructions"), json_object_get(v->run, "instructions")},
+    };
+    for (int i = 0; i < ZR_COUNT(rows); i++) {
+        if (!rows[i].made || !rows[i].said || json_equal(rows[i].made, rows[i].said))
+            continue;
+        char *made = json_dumps(rows[i].made, JSON_ENCODE_ANY), *said = json_dumps(rows[i].said, JSON_ENCODE_ANY);
+        zero_status status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was resumed in another way than step %lld was made: %s %s then, %s in its config.json; only steps that were made as that says can be replayed",
+                                     v->options->run, (long long)step, rows[i].what, made ? made : "?", said ? said : "?");
+        free(made);
+        free(said);
+        return status;
+    }
+    return ZERO_OK;
+}
+
+static zero_status look_at_maker(verify *v, int64_t step, zero_error *error)
+{
+    zr_manifest manifest = {0};
+    char *path = zr_sprintf(error, "%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, v->options->run, (long long)step);
+    bool needed = step == v->result->to;
+    zero_status status = path ? zr_manifest_read(path, &manifest, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && step <= v->result->to)
+        status = check_maker(v, step, manifest.state, error);
+    else if (status != ZERO_OK && !needed)
+        status = ZERO_OK; // one that is damaged says nothing
+    int64_t from = number_of(json_object_get(manifest.state, "train"), "resumed_from");
+    v->resumed = from > v->result->from ? ZR_MAX(v->resumed, from) : v->resumed;
+    zr_manifest_free(&manifest);
+    zr_free(path);
+    return status;
+}
+
+// Rank 0. The first checkpoint's own makers do not count: a state is the same for all ranks.
+static zero_status check_makers(verify *v, zero_error *error)
+{
+    zr_checkpoints found;
+    char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, v->options->run);
+    zero_status status = folder ? zr_checkpoints_list(folder, &found, error) : ZERO_ERR_MEMORY;
+    zr_free(folder);
+    ZERO_TRY(status);
+    for (int i = found.count - 1; i >= 0 && status == ZERO_OK; i--)
+        if (found.steps[i] > v->result->from)
+            status = look_at_maker(v, found.steps[i], error);
+    zr_checkpoints_free(&found);
+    return status;
+}
+
 static zero_status read_metrics(verify *v, zero_error *error)
 {
     size_t length;
@@ -124,7 +182,10 @@ static zero_status open_run(verify *v, zero_error *error)
     if (number_of(v->run, "ranks") != v->comm->size)
         return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was made by %lld ranks, these are %d: other ranks round otherwise", v->options->run, (long long)number_of(v->run, "ranks"), v->comm->size);
     ZERO_TRY(name_checkpoints(v, error));
-    return v->comm->rank == 0 ? read_metrics(v, error) : ZERO_OK;
+    if (v->comm->rank > 0)
+        return ZERO_OK;
+    ZERO_TRY(check_makers(v, error));
+    return read_metrics(v, error);
 }
 
 // The line of a step, and the reader behind it; NULL where the run has none.
@@ -239,6 +300,9 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
         say(v, v->result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
                                     : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not what the run has kept\n",
             (long long)v->result->from + 1, (long long)v->result->to, v->comm->size, v->comm->size == 1 ? "" : "s");
+    if (status == ZERO_OK && !v->result->confirmed && v->resumed)
+        say(v, "the run was resumed from step %lld, and its config.json is of what came then: steps before that which were made with other options (rate, precision, threads) replay otherwise\n",
+            (long long)v->resumed);
     return status;
 }
 

@@ -29,6 +29,22 @@ confirmed delayed --from-step 4 --to-step 8
 confirmed further
 [ -z "$(ls -A disk)" ] || fail "left on the disk: $(ls -A disk)"
 
+# Resumed on other ranks: what these made is confirmed, from a checkpoint of the others too; what the others made is refused, not called false.
+start $RUN --ranks 2 --stage 2 --dtype bf16 --out moved
+rm -r moved/checkpoints/step-00000012 moved/model
+start $RUN --ranks 1 --stage 2 --dtype bf16 --out moved --resume
+confirmed moved
+grep -q 'steps 9 to 12, replayed on 1 rank,' out.txt || fail "$(cat out.txt)"
+refused 64 'in another way than step 8 was made: ranks 2 then, 1 in its config.json' "$ZERO" verify moved --from-step 4 --to-step 8
+refused 64 'in another way than step 8 was made: ranks 2 then, 1 in its config.json' "$ZERO" verify moved --from-step 4
+
+# Resumed with another rate, which no checkpoint knows: it is told that this may be why.
+start $RUN --lr 1e-3 --out hurried
+rm -r hurried/checkpoints/step-00000012 hurried/model
+start $RUN --lr 1e-2 --out hurried --resume
+expect 1 "$ZERO" verify hurried --from-step 4 --to-step 8
+grep -q '^the run was resumed from step 8, and its config.json' out.txt || fail "$(cat out.txt)"
+
 # What is not what it says it is.
 cp -r run swapped
 start $RUN --seed 9 --ranks 2 --stage 2 --dtype bf16 --out other
