@@ -43,11 +43,11 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
 {
     const harness_case *c = job->c;
     int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ];
-    int64_t begin = 0, none;
+    int64_t begin = 0, end = c->steps ? c->steps : HARNESS_STEPS, none;
     if (c->load)
         ZERO_TRY(zero_load_checkpoint(engine, c->load, error));
     zero_position(engine, &begin, &none);
-    for (int s = (int)begin; s < HARNESS_STEPS; s++) {
+    for (int s = (int)begin; s < end; s++) {
         zero_step_info info = {0};
         zero_checkpoint *saving = NULL;
         if (c->save && c->save_at == s)
@@ -73,7 +73,7 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
         }
     }
     if (c->at_step)
-        c->at_step(job->comm, HARNESS_STEPS);
+        c->at_step(job->comm, (int)end);
     double evaluated;
     harness_batch(999, 0, 1, tokens, targets);
     zero_tensors batch = harness_tensors(1, tokens, targets);

@@ -13,6 +13,7 @@
 typedef struct harness_case {
     int stage, ranks, accumulation, batch;
     const zero_llama_config *llama; // NULL: a GPT-2 of the fields below
+    int steps;             // that are made, at most; 0: HARNESS_STEPS
     int layers;            // 0: 2
     int tiles_embedding, tiles_attention, tiles_mlp; // 0: whole
     int width, vocabulary; // 0: 16, HARNESS_VOCAB

@@ -10,7 +10,9 @@
 // clang-format on
 
 #include "harness.h"
+#include "base/alloc.h"
 #include "base/file.h"
+#include "checkpoint/manifest.h"
 #include "io/scratch.h"
 #include "../sanitizers.h"
 
@@ -172,36 +174,96 @@ static void tiles_and_delayed_updates(void **state)
             }
 }
 
-// The logical state does not depend on who wrote it: what is loaded elsewhere, and saved again, is the same checkpoint.
+typedef struct side { int ranks, stage, optimizer, parameters, policy; } side; // optimizer, parameters: their tiers
+
+// The way of a pair: of 64, 16 go from stage 3 to stage 3, where every pair of tiers is possible, and 48 through the other 15 pairs of stages.
+static void choose_way(int pair, bool deep, int turn, side *from, side *to)
+{
+    from->stage = deep ? 3 : turn % 15 / 4;
+    to->stage = deep ? 3 : turn % 15 % 4;
+    from->policy = pair % 3;
+    to->policy = pair / 3 % 3;
+    from->optimizer = from->stage ? turn % 3 : 0;
+    to->optimizer = to->stage ? turn / 3 % 3 : 0;
+    from->parameters = from->stage == 3 ? (turn + 1) % 3 : 0;
+    to->parameters = to->stage == 3 ? (turn + turn / 3) % 3 : 0;
+}
+
+static harness_case case_of(const side *s, int batch)
+{
+    harness_case c = {.stage = s->stage, .ranks = s->ranks, .accumulation = batch / s->ranks, .batch = 1, .steps = SAVED + 1, .save_at = SAVED, .clipping = 1};
+    c.precision = policies[s->policy];
+    c.tiers = tiers(s->optimizer, s->parameters);
+    return c;
+}
+
+static void must_be_same_file(const char *name, const side *from, const side *to)
+{
+    char *texts[2], file[400];
+    size_t bytes[2];
+    zero_error error;
+    for (int i = 0; i < 2; i++) {
+        snprintf(file, sizeof file, "%s/%s.safetensors", path(i ? "to" : "from"), name);
+        assert_int_equal(zr_file_read(file, 1 << 28, &texts[i], &bytes[i], &error), ZERO_OK);
+    }
+    if (bytes[0] != bytes[1] || memcmp(texts[0], texts[1], bytes[0]))
+        fail_msg("%s of %d ranks, stage %d, tiers %d and %d, %s; loaded on %d, stage %d, tiers %d and %d, %s: other bytes", name, from->ranks, from->stage, from->optimizer, from->parameters,
+                 policies[from->policy], to->ranks, to->stage, to->optimizer, to->parameters, policies[to->policy]);
+    for (int i = 0; i < 2; i++)
+        zr_free(texts[i]);
+}
+
+// Steps and updates, of which there are some; and the loss scale, where both have one.
+static void must_be_same_progress(const side *from, const side *to)
+{
+    static const char *const keys[] = {"step", "updates", "loss_scale"};
+    zr_manifest a, b;
+    assert_int_equal(zr_manifest_read(path("from"), &a, NULL), ZERO_OK);
+    assert_int_equal(zr_manifest_read(path("to"), &b, NULL), ZERO_OK);
+    assert_true(json_integer_value(json_object_get(a.state, "updates")) > 0);
+    for (int k = 0; k < (from->policy == 2 && to->policy == 2 ? 3 : 2); k++)
+        assert_true(json_equal(json_object_get(a.state, keys[k]), json_object_get(b.state, keys[k])));
+    zr_manifest_free(&a);
+    zr_manifest_free(&b);
+}
+
+static void moves(const side *from, const side *to)
+{
+    static const char *const files[] = {"weights", "exp_avg", "exp_avg_sq"};
+    static harness_result out;
+    int batch = from->ranks; // samples of a step: the least that both can make
+    while (batch % to->ranks)
+        batch += from->ranks;
+    harness_case c = case_of(from, batch);
+    c.save = path("from");
+    harness_run(&c, &out);
+    double loss = out.loss[SAVED];
+    c = case_of(to, batch);
+    c.load = path("from");
+    c.save = path("to");
+    harness_run(&c, &out);
+    assert_true(fabs(out.loss[SAVED] - loss) < 0.02 * loss);
+    for (int f = 0; f < 3; f++)
+        must_be_same_file(files[f], from, to);
+    must_be_same_progress(from, to);
+}
+
+// The logical state does not depend on who wrote it: what is loaded elsewhere, and saved again, is the same checkpoint. Every pair of 1 to 8
+// ranks, and among them every pair of policies, stages and tiers.
 static void any_ranks_to_any_ranks(void **state)
 {
-    static const int counts[] = {1, 2, 3, 4, 8};
-    static harness_result out;
-    for (size_t n = 0; n < (UNDER_TSAN ? 2 : sizeof counts / sizeof *counts); n++)
-        for (size_t m = UNDER_TSAN ? 3 : 0; m < sizeof counts / sizeof *counts; m++) {
-            int stage = (int)(n + m) % 4, tier = stage ? (int)m % 3 : 0;
-            harness_case from = {.stage = (int)n % 4, .ranks = counts[n], .accumulation = 24 / counts[n], .batch = 1, .precision = policies[1], .save = path("from"), .save_at = SAVED, .clipping = 1};
-            harness_case to = {.stage = stage, .ranks = counts[m], .accumulation = 24 / counts[m], .batch = 1, .precision = policies[m % 2], .load = path("from"), .save = path("to"), .save_at = SAVED, .clipping = 1};
-            static const char *const files[] = {"weights", "exp_avg", "exp_avg_sq"};
-            harness_run(&from, &out);
-            double loss = out.loss[SAVED];
-            to.tiers = tiers(tier, stage == 3 ? tier : 0);
-            harness_run(&to, &out);
-            assert_true(fabs(out.loss[SAVED] - loss) < 0.02 * loss);
-            for (int f = 0; f < 3; f++) {
-                char *a, *b, name[320];
-                size_t a_bytes, b_bytes;
-                zero_error error;
-                snprintf(name, sizeof name, "%s/%s.safetensors", path("from"), files[f]);
-                assert_int_equal(zr_file_read(name, 1 << 28, &a, &a_bytes, &error), ZERO_OK);
-                snprintf(name, sizeof name, "%s/%s.safetensors", path("to"), files[f]);
-                assert_int_equal(zr_file_read(name, 1 << 28, &b, &b_bytes, &error), ZERO_OK);
-                if (a_bytes != b_bytes || memcmp(a, b, a_bytes))
-                    fail_msg("%s of %d ranks, loaded on %d at stage %d: other bytes", files[f], counts[n], counts[m], stage);
-                free(a);
-                free(b);
-            }
-        }
+    int turns[2] = {0}, met[4][4][4] = {0};
+    for (int pair = 0; pair < 64; pair += UNDER_TSAN ? 11 : 1) {
+        side from = {.ranks = pair / 8 + 1}, to = {.ranks = pair % 8 + 1};
+        bool deep = (pair / 8 + pair % 8 + pair % 8 / 4) % 4 == 3;
+        choose_way(pair, deep, turns[deep]++, &from, &to);
+        moves(&from, &to);
+        met[0][from.policy][to.policy] = met[1][from.optimizer][to.optimizer] = met[2][from.parameters][to.parameters] = met[3][from.stage][to.stage] = 1;
+    }
+    for (int what = 0; what < 4 && !UNDER_TSAN; what++)
+        for (int a = 0; a < (what < 3 ? 3 : 4); a++)
+            for (int b = 0; b < (what < 3 ? 3 : 4); b++)
+                assert_int_equal(met[what][a][b], 1);
 }
 
 static void what_does_not_fit_is_refused(void **state)
