@@ -1,24 +1,35 @@
 #include "comm/agree.h"
 
+// The failure of rank `first`, on all of them.
+static zero_status share(zero_comm *comm, int first, zero_error *shared, zero_error *error)
+{
+    ZERO_TRY(zr_comm_broadcast(comm, shared, sizeof *shared, first, error));
+    zr_comm_barrier(comm, NULL); // whoever leaves may abort the communicator: not before all have the message
+    return ZERO_OK;
+}
+
 zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error)
 {
     if (comm->size == 1)
         return mine;
-    zero_error own = {0};
+    zero_error local = {0};
     if (!error)
-        error = &own;
+        error = &local;
     error->status = mine;
+    const zero_error own = *error;
+    zero_error shared = own;
     int64_t first = mine == ZERO_OK ? comm->size : comm->rank;
-    zero_error shared = *error;
-    ZERO_TRY(zr_comm_all_reduce_small(comm, &first, 1, ZERO_I64, ZR_MIN, error));
-    if (first == comm->size)
+    zero_status status = zr_comm_all_reduce_small(comm, &first, 1, ZERO_I64, ZR_MIN, error);
+    if (status == ZERO_OK && first == comm->size)
         return ZERO_OK;
-    ZERO_TRY(zr_comm_broadcast(comm, &shared, sizeof shared, (int)first, error));
-    zr_comm_barrier(comm, NULL); // whoever leaves may abort the communicator: not before all have the message
-    *error = shared;
+    if (status == ZERO_OK)
+        status = share(comm, (int)first, &shared, error);
+    if (status != ZERO_OK && mine == ZERO_OK)
+        return status;
+    *error = status == ZERO_OK ? shared : own; // where the ranks are out of reach, what came first is the reason
     if (mine == ZERO_OK)
         zr_error_prefix(error, "rank %d", (int)first);
-    return shared.status;
+    return error->status;
 }
 
 zero_status zr_comm_agree_on_largest(zero_comm *comm, int64_t *value, zero_error *error)

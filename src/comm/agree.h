@@ -6,7 +6,8 @@
 #include "comm/comm.h"
 
 // Collective. `mine` is this rank's status, described in *error (which may be NULL). The failure of the lowest rank that failed, on every rank,
-// or ZERO_OK; the message of those that did not fail themselves says whose it is.
+// or ZERO_OK; the message of those that did not fail themselves says whose it is. Where the ranks cannot agree, because one is gone, a rank
+// that failed before keeps its own failure; the others have the communicator's.
 zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error);
 
 // Collective. The largest of the ranks' values, on every rank.

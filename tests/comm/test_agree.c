@@ -47,6 +47,25 @@ static void who_does_not_fail_goes_on(void **state)
     assert_string_equal(results[0].error.message, "the disk of 0 is full");
 }
 
+static zero_status fail_where_one_is_gone(zero_comm *comm, void *user, zero_error *error)
+{
+    if (comm->rank == 2) {
+        zero_comm_abort(comm, "rank 2 has had enough");
+        return ZERO_OK;
+    }
+    zero_status mine = comm->rank == 0 ? zr_fail(error, ZERO_ERR_IO, "the disk of 0 is full") : ZERO_OK;
+    return zr_comm_agree(comm, mine, error);
+}
+
+// A rank that failed is asked why, not who could not be told.
+static void a_failure_outlives_the_communicator(void **state)
+{
+    rank_result results[3];
+    run_threads(3, 30, fail_where_one_is_gone, NULL, results);
+    expect_message(&results[0], ZERO_ERR_IO, "the disk of 0 is full");
+    expect_message(&results[1], ZERO_ERR_PEER, "rank 2 has had enough");
+}
+
 // Whoever wants no message has the status all the same.
 static zero_status fail_without_a_word(zero_comm *comm, void *user, zero_error *error)
 {
@@ -74,6 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everyone_has_the_failure_of_the_lowest),
         cmocka_unit_test(who_does_not_fail_goes_on),
+        cmocka_unit_test(a_failure_outlives_the_communicator),
         cmocka_unit_test(statuses_and_values_are_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
