@@ -1,8 +1,8 @@
 // zero_diff: two runs, or two sets of tensors. Runs are compared in the order in which they happened: steps, checkpoints, the model at the end.
 #include "base/file.h"
-#include "base/json.h"
 #include "checkpoint/compare.h"
 #include "api/run_directory.h"
+#include "monitor/metrics_read.h"
 #include <zero/verify.h>
 
 #include <math.h>
@@ -116,41 +116,6 @@ static zero_status compare_paths(diff *d, const char *a, const char *b, const ch
     return status;
 }
 
-typedef struct reader { // of a run's metrics, object by object
-    char *path, *text;
-    const char *at;
-    int64_t line;
-} reader;
-
-static zero_status open_metrics(const char *run, reader *out, zero_error *error)
-{
-    size_t length;
-    *out = (reader){.path = zr_sprintf(error, "%s/metrics.jsonl", run)};
-    ZERO_TRY(out->path ? ZERO_OK : ZERO_ERR_MEMORY);
-    ZERO_TRY(zr_file_read(out->path, SIZE_MAX / 2, &out->text, &length, error));
-    out->at = out->text;
-    return ZERO_OK;
-}
-
-static void close_metrics(reader *r)
-{
-    zr_free(r->path);
-    zr_free(r->text);
-}
-
-// *out NULL behind the last whole line.
-static zero_status next_line(reader *r, json_t **out, zero_error *error)
-{
-    const char *end = strchr(r->at, '\n');
-    *out = NULL;
-    if (!end)
-        return ZERO_OK;
-    *out = json_loadb(r->at, (size_t)(end - r->at), 0, NULL);
-    r->at = end + 1;
-    r->line++;
-    return json_is_object(*out) ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "\"%s\", line %lld: no object", r->path, (long long)r->line);
-}
-
 // What a step computed; what it took depends on the machine and its ranks.
 static bool same_line(const diff *d, const json_t *a, const json_t *b)
 {
@@ -165,14 +130,14 @@ static void tell_shorter(const diff *d, const char *ended, int64_t step)
     say(d, "the same up to step %lld, where %s ends\n", (long long)step, ended);
 }
 
-static zero_status compare_lines(diff *d, reader *of_a, reader *of_b, zero_error *error)
+static zero_status compare_lines(diff *d, zr_metrics_reader *of_a, zr_metrics_reader *of_b, zero_error *error)
 {
     int64_t last = 0;
     for (bool same = true; same;) {
         json_t *a = NULL, *b = NULL;
-        zero_status status = next_line(of_a, &a, error);
+        zero_status status = zr_metrics_reader_next(of_a, &a, error);
         if (status == ZERO_OK)
-            status = next_line(of_b, &b, error);
+            status = zr_metrics_reader_next(of_b, &b, error);
         same = status == ZERO_OK && a && b && same_line(d, a, b);
         if (same) {
             last = json_integer_value(json_object_get(a, "step"));
@@ -189,14 +154,14 @@ static zero_status compare_lines(diff *d, reader *of_a, reader *of_b, zero_error
 
 static zero_status compare_metrics(diff *d, zero_error *error)
 {
-    reader a = {0}, b = {0};
-    zero_status status = open_metrics(d->a, &a, error);
+    zr_metrics_reader a = {0}, b = {0};
+    zero_status status = zr_metrics_reader_open(d->a, &a, error);
     if (status == ZERO_OK)
-        status = open_metrics(d->b, &b, error);
+        status = zr_metrics_reader_open(d->b, &b, error);
     if (status == ZERO_OK)
         status = compare_lines(d, &a, &b, error);
-    close_metrics(&a);
-    close_metrics(&b);
+    zr_metrics_reader_close(&a);
+    zr_metrics_reader_close(&b);
     return status;
 }
 

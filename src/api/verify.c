@@ -5,6 +5,7 @@
 #include "api/train.h"
 #include "base/file.h"
 #include "comm/agree.h"
+#include "monitor/metrics_read.h"
 #include <zero/verify.h>
 
 #include <math.h>
@@ -28,8 +29,8 @@ typedef struct verify {
     char *config_path, *from, *to;
     int64_t resumed;            // the last step behind `from` that it went on from, config.json being of what came then; 0: none is known
     // its lines between the two checkpoints; rank 0
-    char *metrics;
-    const char *line;           // the first that is not compared yet
+    zr_metrics_reader metrics;  // at the first that is not compared yet
+    zero_error unread;          // why they could not be read on
     int64_t wrong_step;         // first whose line is not the replay's, 0: none
 } verify;
 
@@ -165,16 +166,6 @@ static zero_status check_makers(verify *v, zero_error *error)
     return status;
 }
 
-static zero_status read_metrics(verify *v, zero_error *error)
-{
-    size_t length;
-    char *path = zr_sprintf(error, "%s/metrics.jsonl", v->options->run);
-    zero_status status = path ? zr_file_read(path, SIZE_MAX / 2, &v->metrics, &length, error) : ZERO_ERR_MEMORY;
-    v->line = v->metrics;
-    zr_free(path);
-    return status;
-}
-
 static zero_status open_run(verify *v, zero_error *error)
 {
     ZERO_TRY(read_run(v->options->run, &v->config, &v->config_path, error));
@@ -185,15 +176,14 @@ static zero_status open_run(verify *v, zero_error *error)
     if (v->comm->rank > 0)
         return ZERO_OK;
     ZERO_TRY(check_makers(v, error));
-    return read_metrics(v, error);
+    return zr_metrics_reader_open(v->options->run, &v->metrics, error);
 }
 
 // The line of a step, and the reader behind it; NULL where the run has none.
 static json_t *line_of(verify *v, int64_t step)
 {
-    for (const char *end; (end = strchr(v->line, '\n'));) {
-        json_t *line = json_loadb(v->line, (size_t)(end - v->line), 0, NULL);
-        v->line = end + 1;
+    json_t *line;
+    while (zr_metrics_reader_next(&v->metrics, &line, &v->unread) == ZERO_OK && line) {
         if (json_object_get(line, "loss") && number_of(line, "step") == step)
             return line;
         json_decref(line);
@@ -213,7 +203,9 @@ static int compare_step(void *user, const zero_event *event)
     if (event->kind != ZERO_EVENT_STEP || v->wrong_step)
         return 0;
     json_t *line = line_of(v, event->step);
-    if (!line || !is_same(line, "loss", event->loss) || !is_same(line, "grad_norm", event->grad_norm)) {
+    if (v->unread.status != ZERO_OK) // told when the replay is over: it cannot be left by one rank
+        v->wrong_step = event->step;
+    else if (!line || !is_same(line, "loss", event->loss) || !is_same(line, "grad_norm", event->grad_norm)) {
         v->wrong_step = event->step;
         say(v, "step %lld: the run has loss %.17g, norm %.17g; replayed: %.17g, %.17g\n", (long long)event->step, json_number_value(json_object_get(line, "loss")),
             json_number_value(json_object_get(line, "grad_norm")), event->loss, event->grad_norm);
@@ -289,6 +281,9 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
     ZERO_TRY(zr_checkpoint_load(train->engine, v->from, NULL, error));
     train->first_step = v->result->from;
     ZERO_TRY(zr_train_loop(train, error));
+    if (v->unread.status != ZERO_OK)
+        *error = v->unread;
+    ZERO_TRY(zr_comm_agree(v->comm, v->unread.status, error));
     wrong = v->wrong_step;
     ZERO_TRY(zr_comm_agree_on_largest(v->comm, &wrong, error));
     v->result->confirmed = wrong == 0;
@@ -353,6 +348,6 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, voi
     zr_free(v.config_path);
     zr_free(v.from);
     zr_free(v.to);
-    zr_free(v.metrics);
+    zr_metrics_reader_close(&v.metrics);
     return status;
 }

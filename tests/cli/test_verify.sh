@@ -53,6 +53,8 @@ cp -r other/checkpoints/step-00000012 swapped/checkpoints
 expect 1 "$ZERO" verify swapped
 grep -qE '^step 12: weights "wte.weight" is the first of [0-9]+ elements' out.txt && grep -q '^not confirmed' out.txt || fail "$(cat out.txt)"
 [ ! -s err.txt ] || fail "an answer is no failure: $(cat err.txt)"
+sed -i '2s/.*/nonsense/' other/metrics.jsonl
+refused 65 'metrics.jsonl", line 2: no object' "$ZERO" verify other
 printf '\377' | dd of=run/model/model.safetensors bs=1 seek=5000 conv=notrunc status=none
 refused 65 'is not what its receipt says' "$ZERO" verify run
 refused 64 'two are needed, an earlier and a later one (found 0 and 4)' "$ZERO" verify other --to-step 4

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "monitor/metrics.h"
+#include "monitor/metrics_read.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -84,6 +85,69 @@ static void test_errors(void **state)
     zr_metrics_close(NULL);
 }
 
+static void write_lines(const char *run, const char *text, size_t length)
+{
+    char *file = zr_sprintf(NULL, "%s/metrics.jsonl", run);
+    assert_int_equal(zr_file_write_durable(file, text, length, NULL), ZERO_OK);
+    zr_free(file);
+}
+
+static void expect_line(zr_metrics_reader *reader, int64_t step)
+{
+    json_t *line;
+    assert_int_equal(zr_metrics_reader_next(reader, &line, NULL), ZERO_OK);
+    assert_true(step ? json_integer_value(json_object_get(line, "step")) == step : !line);
+    json_decref(line);
+}
+
+static void test_lines_are_read_one_by_one(void **state)
+{
+    static const char whole[] = "{\"step\":1}\n{\"step\":2}\n{\"step\":3}", zero[] = "{\"step\":1}\n{\"step\0\":2}\n", list[] = "[1]\n";
+    static char run[] = "/tmp/zero-lines-XXXXXX", wide[ZR_METRICS_MOST_LINE + 4];
+    zr_metrics_reader r;
+    zero_error error;
+    json_t *line;
+    assert_non_null(mkdtemp(run));
+    assert_int_equal(zr_metrics_reader_open(run, &r, &error), ZERO_ERR_IO);
+    zr_metrics_reader_close(&r);
+    write_lines(run, whole, sizeof whole - 1); // the third has no end
+    assert_int_equal(zr_metrics_reader_open(run, &r, &error), ZERO_OK);
+    expect_line(&r, 1);
+    expect_line(&r, 2);
+    expect_line(&r, 0);
+    expect_line(&r, 0);
+    zr_metrics_reader_close(&r);
+    memset(wide, ' ', sizeof wide);
+    memcpy(wide, "{\"step\":5}", 10);
+    wide[ZR_METRICS_MOST_LINE - 1] = '\n'; // as long as a line may be; then one that is longer
+    const struct { const char *text; size_t length; int good; const char *words; } cases[] = {
+        {zero, sizeof zero - 1, 1, "line 2: no object"},
+        {list, sizeof list - 1, 0, "line 1: no object"},
+        {wide, ZR_METRICS_MOST_LINE, 1, NULL},
+        {wide, sizeof wide, 1, NULL}, // the rest has no end
+        {wide + 1, sizeof wide - 1, 0, "line 1: no object"},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        write_lines(run, cases[i].text, cases[i].length);
+        assert_int_equal(zr_metrics_reader_open(run, &r, &error), ZERO_OK);
+        for (int good = 0; good < cases[i].good; good++)
+            expect_line(&r, i >= 2 ? 5 : 1);
+        assert_int_equal(zr_metrics_reader_next(&r, &line, &error), cases[i].words ? ZERO_ERR_DATA : ZERO_OK);
+        assert_null(line);
+        if (cases[i].words)
+            assert_non_null(strstr(error.message, cases[i].words));
+        zr_metrics_reader_close(&r);
+    }
+    wide[ZR_METRICS_MOST_LINE - 1] = ' ';
+    wide[sizeof wide - 1] = '\n';
+    write_lines(run, wide, sizeof wide);
+    assert_int_equal(zr_metrics_reader_open(run, &r, &error), ZERO_OK);
+    assert_int_equal(zr_metrics_reader_next(&r, &line, &error), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "line 1: more than 1048576 bytes"));
+    zr_metrics_reader_close(&r);
+    assert_int_equal(zr_directory_remove(run, NULL), ZERO_OK);
+}
+
 static int set_up(void **state)
 {
     strcpy(path, "/tmp/zero-metrics-XXXXXX");
@@ -98,6 +162,6 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_step_line), cmocka_unit_test(test_not_finite_is_null), cmocka_unit_test(test_errors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_step_line), cmocka_unit_test(test_not_finite_is_null), cmocka_unit_test(test_errors), cmocka_unit_test(test_lines_are_read_one_by_one)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
