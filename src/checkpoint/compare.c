@@ -1,12 +1,20 @@
 #include "checkpoint/compare.h"
 
+#include "checkpoint/name_index.h"
+
 #include <math.h>
 #include <string.h>
 
 enum { BLOCK = 1 << 18 }; // elements that are looked at together
 
+typedef struct names { // of a source's tensors
+    const zr_source *source;
+    zr_named **of; // (vector_count)
+} names;
+
 typedef struct comparing {
     zr_source *a, *b;
+    names in_a, in_b;
     char *bytes[2];  // a block as the files have it
     float *wide[2];  // and in fp32
     void (*differs)(void *user, const zr_tensor_difference *difference);
@@ -20,15 +28,11 @@ static const zr_source_tensor *at(const zr_source *source, place where)
     return &source->vectors[where.vector].tensors[where.tensor];
 }
 
-static bool find(const zr_source *source, const char *vector, const char *tensor, place *out)
+static bool find(const names *in, const char *vector, const char *tensor, place *out)
 {
-    out->vector = zr_source_find(source, vector);
-    for (int t = 0; out->vector >= 0 && t < source->vectors[out->vector].tensor_count; t++)
-        if (!strcmp(source->vectors[out->vector].tensors[t].name, tensor)) {
-            out->tensor = t;
-            return true;
-        }
-    return false;
+    out->vector = zr_source_find(in->source, vector);
+    out->tensor = out->vector < 0 ? -1 : zr_name_index_find(in->of[out->vector], in->source->vectors[out->vector].tensor_count, tensor);
+    return out->tensor >= 0;
 }
 
 static int64_t elements_of(const zr_source_tensor *tensor)
@@ -94,7 +98,7 @@ static zero_status compare_tensor(const comparing *c, place in_a, int64_t *compa
     const zr_source_tensor *a = at(c->a, in_a);
     zr_tensor_difference d = {.vector = c->a->vectors[in_a.vector].name, .name = a->name, .elements = elements_of(a)};
     place in_b;
-    bool both = find(c->b, d.vector, d.name, &in_b);
+    bool both = find(&c->in_b, d.vector, d.name, &in_b);
     d.only_in = both ? NULL : c->a;
     d.shapes_differ = both && !are_comparable(a, at(c->b, in_b));
     *compared += both;
@@ -112,7 +116,7 @@ static void tell_of_those_that_a_lacks(const comparing *c)
         for (int t = 0; t < c->b->vectors[v].tensor_count; t++) {
             const zr_source_tensor *tensor = &c->b->vectors[v].tensors[t];
             const zr_tensor_difference d = {.vector = c->b->vectors[v].name, .name = tensor->name, .only_in = c->b, .elements = elements_of(tensor)};
-            if (!find(c->a, d.vector, d.name, &in_a))
+            if (!find(&c->in_a, d.vector, d.name, &in_a))
                 c->differs(c->user, &d);
         }
 }
@@ -126,19 +130,44 @@ static zero_status compare_all(const comparing *c, int64_t *compared, zero_error
     return ZERO_OK;
 }
 
+static const char *name_of(const void *vector, int t) { return ((const zr_source_vector *)vector)->tensors[t].name; }
+
+static zero_status list_names(const zr_source *source, names *out, zero_error *error)
+{
+    *out = (names){source, zr_alloc(((size_t)source->vector_count + 1) * sizeof *out->of, error)};
+    if (!out->of)
+        return ZERO_ERR_MEMORY;
+    for (int v = 0; v < source->vector_count; v++)
+        ZERO_TRY(zr_name_index_create(name_of, &source->vectors[v], source->vectors[v].tensor_count, &out->of[v], error));
+    return ZERO_OK;
+}
+
+static void free_names(names *n)
+{
+    for (int v = 0; n->of && v < n->source->vector_count; v++)
+        zr_free(n->of[v]);
+    zr_free(n->of);
+}
+
 zero_status zr_sources_compare(zr_source *a, zr_source *b, void (*differs)(void *user, const zr_tensor_difference *difference), void *user, int64_t *compared, zero_error *error)
 {
     comparing c = {.a = a, .b = b, .differs = differs, .user = user};
     size_t room = BLOCK * sizeof(double); // of the widest type
     char *memory = zr_alloc(2 * room + 2 * BLOCK * sizeof(float), error);
     *compared = 0;
-    if (!memory)
-        return ZERO_ERR_MEMORY;
-    for (int i = 0; i < 2; i++) {
+    zero_status status = memory ? ZERO_OK : ZERO_ERR_MEMORY;
+    for (int i = 0; i < 2 && memory; i++) {
         c.bytes[i] = memory + (size_t)i * room;
         c.wide[i] = (float *)(void *)(memory + 2 * room) + i * BLOCK;
     }
-    zero_status status = compare_all(&c, compared, error);
+    if (status == ZERO_OK)
+        status = list_names(a, &c.in_a, error);
+    if (status == ZERO_OK)
+        status = list_names(b, &c.in_b, error);
+    if (status == ZERO_OK)
+        status = compare_all(&c, compared, error);
+    free_names(&c.in_a);
+    free_names(&c.in_b);
     zr_free(memory);
     return status;
 }

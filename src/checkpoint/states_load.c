@@ -5,6 +5,7 @@
 #include "base/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
+#include "checkpoint/name_index.h"
 #include "comm/agree.h"
 
 #include <errno.h>
@@ -57,13 +58,11 @@ static void format_shape(const int64_t *shape, int dims, char *out, size_t size)
         used += (size_t)snprintf(out + used, size - used, d ? " x %lld" : "%lld", (long long)shape[d]);
 }
 
-static zero_status match_tensor(const loading *l, const zero_tensor_desc *wanted, const zr_manifest_tensor **out, zero_error *error)
+static zero_status match_tensor(const loading *l, const zr_named *index, const zero_tensor_desc *wanted, const zr_manifest_tensor **out, zero_error *error)
 {
     char found[192], expected[192];
-    *out = NULL;
-    for (int t = 0; t < l->file->tensor_count && !*out; t++)
-        if (!strcmp(l->file->tensors[t].name, wanted->name))
-            *out = &l->file->tensors[t];
+    int t = zr_name_index_find(index, l->file->tensor_count, wanted->name);
+    *out = t < 0 ? NULL : &l->file->tensors[t];
     format_shape(wanted->shape, wanted->dims, expected, sizeof expected);
     if (!*out)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no tensor \"%s\" (%s), which the model needs", l->path, wanted->name, expected);
@@ -73,14 +72,20 @@ static zero_status match_tensor(const loading *l, const zero_tensor_desc *wanted
     return zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is %s, where the model has %s", l->path, wanted->name, found, expected);
 }
 
+static const char *name_of(const void *file, int t) { return ((const zr_manifest_file *)file)->tensors[t].name; }
+
 static zero_status match_tensors(const loading *l, zero_error *error)
 {
     const zr_weight_view *view = &l->vector->view;
-    for (int t = 0; t < view->tensor_count; t++)
-        ZERO_TRY(match_tensor(l, view->tensors[t], &l->tensors[t], error));
-    if (l->file->tensor_count != view->tensor_count)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %d tensors, the model %d", l->path, l->file->tensor_count, view->tensor_count);
-    return ZERO_OK;
+    zr_named *index;
+    ZERO_TRY(zr_name_index_create(name_of, l->file, l->file->tensor_count, &index, error));
+    zero_status status = ZERO_OK;
+    for (int t = 0; t < view->tensor_count && status == ZERO_OK; t++)
+        status = match_tensor(l, index, view->tensors[t], &l->tensors[t], error);
+    zr_free(index);
+    if (status == ZERO_OK && l->file->tensor_count != view->tensor_count)
+        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %d tensors, the model %d", l->path, l->file->tensor_count, view->tensor_count);
+    return status;
 }
 
 static zero_status damaged(const loading *l, const char *what, uint32_t found, uint32_t wanted, zero_error *error)

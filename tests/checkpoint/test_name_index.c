@@ -1,0 +1,48 @@
+// Tensors are found by name in any order, the first of those that share one; a hundred thousand of them at once.
+#include "st_files.h"
+#include "checkpoint/name_index.h"
+
+static const char *name_of(const void *user, int number) { return ((const char *const *)user)[number]; }
+
+static void test_any_order(void **state)
+{
+    static const char *const names[] = {"h.10", "wte", "h.2", "a", "wte", ""};
+    zr_named *index;
+    assert_int_equal(zr_name_index_create(name_of, names, ZR_COUNT(names), &index, NULL), ZERO_OK);
+    for (int i = 0; i < ZR_COUNT(names); i++)
+        assert_int_equal(zr_name_index_find(index, ZR_COUNT(names), names[i]), i == 4 ? 1 : i);
+    assert_int_equal(zr_name_index_find(index, ZR_COUNT(names), "h.1"), -1);
+    assert_int_equal(zr_name_index_find(index, ZR_COUNT(names), "z"), -1);
+    assert_int_equal(zr_name_index_find(index, 0, "a"), -1);
+    zr_free(index);
+}
+
+enum { MANY = 100000 };
+
+static const char *one_of_many(const void *user, int number) { return (const char *)user + (size_t)number * 16; }
+
+static void test_as_many_as_there_are(void **state)
+{
+    char *text = zr_alloc((size_t)MANY * 16, NULL), wanted[16];
+    zr_named *index;
+    for (int i = 0; i < MANY; i++)
+        snprintf(text + (size_t)i * 16, 16, "t.%d", (int)((int64_t)i * 7919 % MANY)); // each number once
+    assert_int_equal(zr_name_index_create(one_of_many, text, MANY, &index, NULL), ZERO_OK);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(wanted, sizeof wanted, "t.%d", i);
+        int number = zr_name_index_find(index, MANY, wanted);
+        assert_in_range(number, 0, MANY - 1);
+        assert_string_equal(one_of_many(text, number), wanted);
+    }
+    zr_alloc_fail_at(1);
+    zr_free(index);
+    assert_int_equal(zr_name_index_create(one_of_many, text, MANY, &index, NULL), ZERO_ERR_MEMORY);
+    assert_null(index);
+    zr_free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order), cmocka_unit_test(test_as_many_as_there_are)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
