@@ -1,17 +1,12 @@
 #include "checkpoint/manifest.h"
 
-#include "base/crc32c.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/random.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define FORMAT "libzero checkpoint 1"
 #define HASH ",\"hash\":\""
@@ -269,93 +264,15 @@ const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char
     return NULL;
 }
 
-typedef struct verifying {
-    const char *path;
-    int fd;
-    char *buffer; // ZR_EXTENT_BYTES
-    void (*progress)(void *user, int64_t bytes);
-    void (*damaged)(void *user, const zero_error *what); // NULL: the first damage ends it
-    void *user;
-    zero_error *error;
-} verifying;
-
-// What a part of the checkpoint came to: where damage is told, it does not end the rest.
-static zero_status settle(const verifying *v, zero_status status)
+const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element)
 {
-    if (!v->damaged || (status != ZERO_ERR_DATA && status != ZERO_ERR_IO))
-        return status;
-    v->damaged(v->user, v->error);
-    return ZERO_OK;
-}
-
-static zero_status verify_bytes(const verifying *v, int64_t begin, int64_t bytes, uint32_t wanted, const char *what)
-{
-    uint32_t found = 0;
-    for (int64_t done = 0, n; done < bytes; done += n) {
-        n = ZR_MIN(bytes - done, ZR_EXTENT_BYTES);
-        ZERO_TRY(zr_file_pread(v->fd, v->buffer, (size_t)n, begin + done, v->path, v->error));
-        found = zr_crc32c(found, v->buffer, (size_t)n);
-        if (v->progress)
-            v->progress(v->user, n);
+    int low = 0, high = tensor->extent_count - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (tensor->extents[middle].first <= element)
+            low = middle;
+        else
+            high = middle - 1;
     }
-    if (found == wanted)
-        return ZERO_OK;
-    return zr_fail(v->error, ZERO_ERR_DATA, "\"%s\" is damaged: %s, %lld bytes at %lld, has the checksum %08x, written was %08x", v->path, what, (long long)bytes,
-                   (long long)begin, (unsigned)found, (unsigned)wanted);
-}
-
-static zero_status verify_open(const verifying *v, const zr_manifest_file *file)
-{
-    struct stat info;
-    int64_t size = (int64_t)zero_dtype_bytes(file->dtype);
-    if (fstat(v->fd, &info))
-        return zr_fail_errno(v->error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", v->path);
-    if (info.st_size != file->bytes)
-        return zr_fail(v->error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, the manifest says %lld", v->path, (long long)info.st_size, (long long)file->bytes);
-    ZERO_TRY(settle(v, verify_bytes(v, 0, file->header_bytes, file->header_checksum, "the header")));
-    for (int t = 0; t < file->tensor_count; t++) {
-        const zr_manifest_tensor *tensor = &file->tensors[t];
-        for (int e = 0; e < tensor->extent_count; e++)
-            ZERO_TRY(settle(v, verify_bytes(v, tensor->begin + tensor->extents[e].first * size, tensor->extents[e].count * size, tensor->extents[e].checksum, tensor->name)));
-    }
-    return ZERO_OK;
-}
-
-static zero_status verify_file(verifying *v, const char *directory, const zr_manifest_file *file)
-{
-    char *path = zr_sprintf(v->error, "%s/%s", directory, file->name);
-    if (!path)
-        return ZERO_ERR_MEMORY;
-    v->path = path;
-    v->fd = open(path, O_RDONLY | O_CLOEXEC);
-    zero_status status = v->fd < 0 ? zr_fail_errno(v->error, ZERO_ERR_IO, errno, "cannot open \"%s\"", path) : verify_open(v, file);
-    if (v->fd >= 0)
-        close(v->fd);
-    zr_free(path);
-    return status;
-}
-
-static zero_status verify_files(verifying *v, const char *directory, const zr_manifest *manifest)
-{
-    zero_error local = {0};
-    zero_status status = ZERO_OK;
-    v->error = v->error ? v->error : &local;
-    v->buffer = zr_alloc((size_t)ZR_EXTENT_BYTES, v->error);
-    if (!v->buffer)
-        return ZERO_ERR_MEMORY;
-    for (int f = 0; f < manifest->file_count && status == ZERO_OK; f++)
-        status = settle(v, verify_file(v, directory, &manifest->files[f]));
-    zr_free(v->buffer);
-    return status;
-}
-
-zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error)
-{
-    return verify_files(&(verifying){.progress = progress, .user = user, .error = error}, directory, manifest);
-}
-
-zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void (*damaged)(void *user, const zero_error *what),
-                               void *user, zero_error *error)
-{
-    return verify_files(&(verifying){.progress = progress, .damaged = damaged, .user = user, .error = error}, directory, manifest);
+    return &tensor->extents[low];
 }

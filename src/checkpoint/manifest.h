@@ -49,6 +49,10 @@ zero_status zr_manifest_read(const char *directory, zr_manifest *out, zero_error
 void zr_manifest_free(zr_manifest *manifest); // zeroed ones are fine
 const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name); // NULL where absent
 
+const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element); // that the element lies in
+
+// manifest_verify.c. ZERO_ERR_DATA: bytes of the file `path`, a part of `what` (a tensor's name, "the header"), are not those that were written.
+zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begin, int64_t bytes, uint32_t found, uint32_t written, zero_error *error);
 // Every byte of the checkpoint: the manifest, each file's header, size and extents. ZERO_ERR_DATA names file and tensor.
 // progress, if there is one, is called after each extent with the bytes that were read.
 zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error);

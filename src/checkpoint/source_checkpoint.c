@@ -23,32 +23,18 @@ typedef struct checkpoint {
 
 static zero_status hold(checkpoint *own, int f, const zr_manifest_tensor *tensor, const zr_extent *extent, zero_error *error)
 {
-    int64_t size = (int64_t)zero_dtype_bytes(own->manifest.files[f].dtype), bytes = extent->count * size;
+    int64_t size = (int64_t)zero_dtype_bytes(own->manifest.files[f].dtype), begin = tensor->begin + extent->first * size, bytes = extent->count * size;
     if (own->held == extent)
         return ZERO_OK;
     own->held = NULL;
     if (own->fds[f] < 0 && (own->fds[f] = open(own->paths[f], O_RDONLY | O_CLOEXEC)) < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", own->paths[f]);
-    ZERO_TRY(zr_file_pread(own->fds[f], own->block, (size_t)bytes, tensor->begin + extent->first * size, own->paths[f], error));
+    ZERO_TRY(zr_file_pread(own->fds[f], own->block, (size_t)bytes, begin, own->paths[f], error));
     uint32_t found = zr_crc32c(0, own->block, (size_t)bytes);
     if (found != extent->checksum)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is damaged: %s, %lld bytes at %lld, has the checksum %08x, written was %08x", own->paths[f], tensor->name, (long long)bytes,
-                       (long long)(tensor->begin + extent->first * size), (unsigned)found, (unsigned)extent->checksum);
+        return zr_manifest_damaged(own->paths[f], tensor->name, begin, bytes, found, extent->checksum, error);
     own->held = extent;
     return ZERO_OK;
-}
-
-static const zr_extent *extent_at(const zr_manifest_tensor *tensor, int64_t element)
-{
-    int low = 0, high = tensor->extent_count - 1;
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (tensor->extents[middle].first <= element)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return &tensor->extents[low];
 }
 
 static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes, void *out, zero_error *error)
@@ -58,7 +44,7 @@ static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t
     const zr_manifest_tensor *of = &own->manifest.files[f].tensors[tensor];
     int64_t size = (int64_t)zero_dtype_bytes(own->manifest.files[f].dtype);
     for (int64_t done = 0, n; done < bytes; done += n) {
-        const zr_extent *extent = extent_at(of, (first + done) / size);
+        const zr_extent *extent = zr_manifest_extent_at(of, (first + done) / size);
         int64_t from = first + done - extent->first * size;
         ZERO_TRY(hold(own, f, of, extent, error));
         n = ZR_MIN(bytes - done, extent->count * size - from);

@@ -88,11 +88,6 @@ static zero_status match_tensors(const loading *l, zero_error *error)
     return status;
 }
 
-static zero_status damaged(const loading *l, const char *what, uint32_t found, uint32_t wanted, zero_error *error)
-{
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is damaged: the checksum of %s is %08x, written was %08x", l->path, what, (unsigned)found, (unsigned)wanted);
-}
-
 // Length and header, which no rank's ranges are part of: once, by rank 0.
 static zero_status check_header(const loading *l, zero_error *error)
 {
@@ -108,22 +103,8 @@ static zero_status check_header(const loading *l, zero_error *error)
         found = zr_crc32c(found, l->block, (size_t)n);
     }
     if (l->comm->rank == 0 && found != l->file->header_checksum)
-        return damaged(l, "the header", found, l->file->header_checksum, error);
+        return zr_manifest_damaged(l->path, "the header", 0, l->file->header_bytes, found, l->file->header_checksum, error);
     return ZERO_OK;
-}
-
-// The extent that an element lies in.
-static const zr_extent *find_extent(const zr_manifest_tensor *tensor, int64_t element)
-{
-    int low = 0, high = tensor->extent_count - 1;
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (tensor->extents[middle].first <= element)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return &tensor->extents[low];
 }
 
 typedef struct overlap { // elements [from, from+count) of an extent are [done, done+count) of a range
@@ -151,11 +132,8 @@ static zero_status hold(loading *l, const overlap *o, zero_error *error)
         return zr_fail(error, ZERO_ERR_INTERNAL, "reading \"%s\": the ranges of tensor \"%s\" are not those of its outline", l->path, o->tensor->name);
     ZERO_TRY(zr_direct_reader_next(l->reader, &l->stored, &found, error));
     l->next++;
-    if (found != extent->checksum) {
-        char what[192];
-        snprintf(what, sizeof what, "%lld elements of tensor \"%s\" from %lld on", (long long)extent->count, o->tensor->name, (long long)extent->first);
-        return damaged(l, what, found, extent->checksum, error);
-    }
+    if (found != extent->checksum)
+        return zr_manifest_damaged(l->path, o->tensor->name, place.offset, place.bytes, found, extent->checksum, error);
     l->held = extent;
     return ZERO_OK;
 }
@@ -205,7 +183,7 @@ static zero_status for_extents(loading *l, const zr_weight_range *range, overlap
     l->last = zr_view_find(&l->vector->view, range->tensor, l->last);
     overlap o = {.tensor = l->tensors[l->last], .range = range};
     for (; o.done < range->count; o.done += o.count) {
-        o.extent = find_extent(o.tensor, range->first + o.done);
+        o.extent = zr_manifest_extent_at(o.tensor, range->first + o.done);
         o.from = range->first + o.done - o.extent->first;
         o.count = ZR_MIN(range->count - o.done, o.extent->count - o.from);
         ZERO_TRY(use(l, &o, error));
