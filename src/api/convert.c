@@ -78,14 +78,6 @@ static bool is_inside(const char *path, const char *directory)
     return !strncmp(whole, above, length) && (!whole[length] || whole[length] == '/' || length == 1);
 }
 
-static bool has(const char *directory, const char *name)
-{
-    char *path = zr_sprintf(NULL, "%s/%s", directory, name);
-    bool there = path && zr_path_exists(path);
-    zr_free(path);
-    return there;
-}
-
 // Only a model is ever replaced, and never what is being read.
 static zero_status check_place(const converting *c)
 {
@@ -95,7 +87,7 @@ static zero_status check_place(const converting *c)
         return ZERO_OK;
     if (!c->options->overwrite)
         return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is there already: choose another directory, or --overwrite replaces it", to);
-    bool is_model = S_ISDIR(info.st_mode) && (has(to, "model.safetensors") || has(to, "model.safetensors.index.json")) && !has(to, ZR_CHECKPOINTS);
+    bool is_model = S_ISDIR(info.st_mode) && (zr_path_has(to, "model.safetensors") || zr_path_has(to, "model.safetensors.index.json")) && !zr_path_has(to, ZR_CHECKPOINTS);
     if (!is_model)
         return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is no directory of a model alone: it is not replaced", to);
     if (is_inside(c->from, to) || (c->options->model_dir && is_inside(c->options->model_dir, to)))

@@ -221,14 +221,6 @@ static zero_status compare_checkpoints(diff *d, zero_error *error)
     return status;
 }
 
-static bool is_run(const char *path)
-{
-    char *metrics = zr_sprintf(NULL, "%s/metrics.jsonl", path);
-    bool there = metrics && zr_path_exists(metrics);
-    zr_free(metrics);
-    return there;
-}
-
 static zero_status compare_runs(diff *d, zero_error *error)
 {
     ZERO_TRY(compare_metrics(d, error));
@@ -243,8 +235,8 @@ static zero_status compare_runs(diff *d, zero_error *error)
 
 static zero_status compare(diff *d, bool *runs, zero_error *error)
 {
-    *runs = is_run(d->a);
-    if (*runs != is_run(d->b))
+    *runs = zr_is_run(d->a);
+    if (*runs != zr_is_run(d->b))
         return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run and \"%s\" is none: two runs can be compared, or two sets of tensors (of a run, one of its checkpoints or its model)",
                        *runs ? d->a : d->b, *runs ? d->b : d->a);
     return *runs ? compare_runs(d, error) : compare_paths(d, d->a, d->b, "the tensors", error);

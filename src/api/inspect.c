@@ -18,19 +18,6 @@ typedef struct inspecting {
     zero_error *error;
 } inspecting;
 
-static bool has(const char *directory, const char *name)
-{
-    char *path = zr_sprintf(NULL, "%s/%s", directory, name);
-    bool there = path && zr_path_exists(path);
-    zr_free(path);
-    return there;
-}
-
-static bool is_run(const char *path)
-{
-    return has(path, "metrics.jsonl") || (has(path, ZR_CHECKPOINTS) && !has(path, ZR_MANIFEST));
-}
-
 static zero_status put(const inspecting *in, const json_t *report, void (*as_text)(const json_t *report, zr_buffer *out))
 {
     zr_buffer text = {0};
@@ -126,7 +113,7 @@ static zero_status list_run(const inspecting *in, const char *path, json_t **out
     }
     json_t *holds = json_array(), *list = json_array();
     for (int i = 0; i < ZR_COUNT(parts); i++)
-        if (has(path, parts[i]))
+        if (zr_path_has(path, parts[i]))
             json_array_append_new(holds, json_string(parts[i]));
     for (int i = 0; i < found.count; i++)
         json_array_append_new(list, json_pack("{s:I, s:b}", "step", (json_int_t)found.steps[i], "whole", zr_checkpoint_is_whole(folder, found.steps[i])));
@@ -188,5 +175,5 @@ zero_status zero_inspect(const zero_inspect_options *options, void (*write)(void
     if (!options->path || !write)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_inspect: options.path and write are needed");
     inspecting in = {.options = options, .write = write, .user = user, .error = error};
-    return is_run(options->path) ? inspect_run(&in) : inspect_source(&in);
+    return zr_is_run(options->path) ? inspect_run(&in) : inspect_source(&in);
 }

@@ -119,17 +119,14 @@ void zr_check_latest(const char *folder, const zr_checkpoints *found, const zero
     zr_free(path);
 }
 
-static bool has(const char *directory, const char *name)
+bool zr_is_run(const char *path)
 {
-    char *path = zr_sprintf(NULL, "%s/%s", directory, name);
-    bool there = path && zr_path_exists(path);
-    zr_free(path);
-    return there;
+    return zr_path_has(path, "metrics.jsonl") || (zr_path_has(path, ZR_CHECKPOINTS) && !zr_path_has(path, ZR_MANIFEST));
 }
 
 static bool is_model(const char *directory)
 {
-    return has(directory, "model.safetensors") || has(directory, "model.safetensors.index.json");
+    return zr_path_has(directory, "model.safetensors") || zr_path_has(directory, "model.safetensors.index.json");
 }
 
 zero_status zr_newest_whole(const char *folder, char **out, zero_error *error)
@@ -167,7 +164,7 @@ zero_status zr_find_model_files(const char *path, char **out, zero_error *error)
         char *directory = zr_sprintf(error, "%s%s", path, places[i]);
         if (!directory)
             return ZERO_ERR_MEMORY;
-        if (has(directory, "config.json")) {
+        if (zr_path_has(directory, "config.json")) {
             *out = directory;
             return ZERO_OK;
         }

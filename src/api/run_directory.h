@@ -25,6 +25,8 @@ zero_status zr_newest_whole(const char *folder, char **out, zero_error *error);
 zero_status zr_write_latest(const char *folder, int64_t step, zero_error *error);
 // Warns where it is damaged or names what is not there.
 void zr_check_latest(const char *folder, const zr_checkpoints *found, const zero_logger *logger);
+// Whether it is the --out of a training: it has metrics, or checkpoints and is none itself.
+bool zr_is_run(const char *path);
 // Path of what a run came to: its newest whole checkpoint, else its model; NULL and ZERO_OK where the path is no run. zr_free.
 zero_status zr_run_newest(const char *path, char **out, zero_error *error);
 // A directory with config.json that belongs to what lies at `path` (a checkpoint of a run, or a model); NULL where there is none.

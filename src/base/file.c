@@ -155,3 +155,11 @@ bool zr_path_exists(const char *path)
     struct stat info;
     return lstat(path, &info) == 0;
 }
+
+bool zr_path_has(const char *directory, const char *name)
+{
+    char *path = zr_sprintf(NULL, "%s/%s", directory, name);
+    bool there = path && zr_path_exists(path);
+    zr_free(path);
+    return there;
+}

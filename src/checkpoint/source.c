@@ -8,20 +8,12 @@
 
 #include <string.h>
 
-static bool has(const char *directory, const char *name)
-{
-    char *path = zr_sprintf(NULL, "%s/%s", directory, name);
-    bool there = path && zr_path_exists(path);
-    zr_free(path);
-    return there;
-}
-
 zero_status zr_source_open(const char *path, zr_source *out, zero_error *error)
 {
     *out = (zr_source){0};
     if (!zr_path_exists(path))
         return zr_fail(error, ZERO_ERR_IO, "\"%s\" is not there", path);
-    if (has(path, ZR_MANIFEST))
+    if (zr_path_has(path, ZR_MANIFEST))
         return zr_source_open_checkpoint(path, out, error);
     return zr_deepspeed_is(path) ? zr_deepspeed_open(path, out, error) : zr_source_open_safetensors(path, out, error);
 }

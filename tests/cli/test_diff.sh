@@ -55,6 +55,7 @@ is 0 "identical metrics, 12 steps; no tensors to compare" f f
 rm -r f/metrics.jsonl && : >f/metrics.jsonl && refused 65 'there is nothing to compare' "$ZERO" diff f f
 
 refused 64 'is a run and "b/model" is none' "$ZERO" diff a b/model
+mkdir h && cp -r a/checkpoints h && refused 74 'h/metrics.jsonl' "$ZERO" diff h a # a run, as zero inspect sees it
 refused 64 'two paths' "$ZERO" diff a
 refused 74 '"nowhere" is not there' "$ZERO" diff nowhere a/model
 printf '\377' | dd of=b/checkpoints/step-00000004/exp_avg.safetensors bs=1 seek=5000 conv=notrunc status=none
