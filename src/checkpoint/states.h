@@ -7,7 +7,7 @@
 #define ZR_CHECKPOINT_STATES_H
 
 #include "checkpoint/manifest.h"
-#include "checkpoint/weights.h"
+#include "checkpoint/weight_view.h"
 
 typedef struct zr_state_vector { // one of the model's size
     const char *name;      // "weights", "exp_avg", ...: of its file

@@ -21,17 +21,6 @@ char *zr_states_path(const char *directory, const char *vector, zero_error *erro
     return zr_sprintf(error, "%s/%s.safetensors", directory, vector);
 }
 
-int zr_view_find(const zr_weight_view *view, const zero_tensor_desc *tensor, int last)
-{
-    int i = last;
-    if (i < view->tensor_count && view->tensors[i] == tensor)
-        return i;
-    for (i = 0; i < view->tensor_count && view->tensors[i] != tensor;)
-        i++;
-    assert(i < view->tensor_count);
-    return i;
-}
-
 static_assert(ZR_EXTENT_BYTES <= ZR_DIRECT_EXTENT, "an extent is read at once");
 
 typedef struct loading {
@@ -51,27 +40,6 @@ typedef struct loading {
     zr_states_difference *difference;   // NULL: ranges are filled; else compared
 } loading;
 
-static void format_shape(const int64_t *shape, int dims, char *out, size_t size)
-{
-    size_t used = (size_t)snprintf(out, size, dims ? "" : "scalar");
-    for (int d = 0; d < dims && used < size; d++)
-        used += (size_t)snprintf(out + used, size - used, d ? " x %lld" : "%lld", (long long)shape[d]);
-}
-
-static zero_status match_tensor(const loading *l, const zr_named *index, const zero_tensor_desc *wanted, const zr_manifest_tensor **out, zero_error *error)
-{
-    char found[192], expected[192];
-    int t = zr_name_index_find(index, l->file->tensor_count, wanted->name);
-    *out = t < 0 ? NULL : &l->file->tensors[t];
-    format_shape(wanted->shape, wanted->dims, expected, sizeof expected);
-    if (!*out)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no tensor \"%s\" (%s), which the model needs", l->path, wanted->name, expected);
-    if ((*out)->dims == wanted->dims && !memcmp((*out)->shape, wanted->shape, (size_t)wanted->dims * sizeof *wanted->shape))
-        return ZERO_OK;
-    format_shape((*out)->shape, (*out)->dims, found, sizeof found);
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is %s, where the model has %s", l->path, wanted->name, found, expected);
-}
-
 static const char *name_of(const void *file, int t) { return ((const zr_manifest_file *)file)->tensors[t].name; }
 
 static zero_status match_tensors(const loading *l, zero_error *error)
@@ -80,8 +48,11 @@ static zero_status match_tensors(const loading *l, zero_error *error)
     zr_named *index;
     ZERO_TRY(zr_name_index_create(name_of, l->file, l->file->tensor_count, &index, error));
     zero_status status = ZERO_OK;
-    for (int t = 0; t < view->tensor_count && status == ZERO_OK; t++)
-        status = match_tensor(l, index, view->tensors[t], &l->tensors[t], error);
+    for (int t = 0; t < view->tensor_count && status == ZERO_OK; t++) {
+        int place = zr_name_index_find(index, l->file->tensor_count, view->tensors[t]->name);
+        l->tensors[t] = place < 0 ? NULL : &l->file->tensors[place];
+        status = zr_view_check_shape(l->path, view->tensors[t], place < 0 ? -1 : l->tensors[t]->dims, place < 0 ? NULL : l->tensors[t]->shape, error);
+    }
     zr_free(index);
     if (status == ZERO_OK && l->file->tensor_count != view->tensor_count)
         status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %d tensors, the model %d", l->path, l->file->tensor_count, view->tensor_count);

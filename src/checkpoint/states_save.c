@@ -3,10 +3,8 @@
 
 #include "base/crc32c.h"
 #include "base/direct.h"
-#include "base/dtype.h"
 #include "base/file.h"
 #include "comm/agree.h"
-#include "model/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static_assert(ZR_VIEW_RUN <= ZR_EXTENT_BYTES, "a run is an extent");
+
 typedef struct written { int32_t vector, tensor; zr_extent extent; } written; // what a rank tells rank 0
 
 struct zr_states_saving {
@@ -25,11 +25,10 @@ struct zr_states_saving {
     const zr_state_vector *vectors;
     json_t *state;
     int count, vector;       // vector: that is being written
-    zr_st_layout *layouts;   // (count)
+    zr_view_file *views;     // (count)
     zr_direct_file *files;   // (count), fd -1: not open
     zr_direct *direct;       // to all of them
-    int *lasts;              // (count) tensor that was written last
-    char *block;             // an extent, where types differ
+    char *block;             // ZR_VIEW_BLOCK
     zr_buffer extents;       // of struct written
     _Atomic int64_t moved;   // extents
     atomic_bool cancelled;
@@ -38,49 +37,26 @@ struct zr_states_saving {
 };
 typedef zr_states_saving saving;
 
-static zero_status lay_out(saving *s, int v, zero_error *error)
-{
-    const zr_weight_view *view = &s->vectors[v].view;
-    zr_st_entry *entries = zr_alloc((size_t)(view->tensor_count + 1) * sizeof *entries, error);
-    if (!entries)
-        return ZERO_ERR_MEMORY;
-    for (int t = 0; t < view->tensor_count; t++)
-        entries[t] = (zr_st_entry){.name = view->tensors[t]->name, .dtype = s->vectors[v].dtype, .dims = view->tensors[t]->dims, .shape = view->tensors[t]->shape};
-    zero_status status = zr_st_layout_create(entries, view->tensor_count, "", &s->layouts[v], error);
-    zr_free(entries);
-    return status;
-}
-
 static zero_status prepare(saving *s, const char *directory, zero_error *error)
 {
     s->directory = zr_strdup(directory, error);
     s->temporary = zr_directory_hidden(directory, error);
-    s->lasts = zr_alloc((size_t)s->count * sizeof *s->lasts, error);
-    s->layouts = zr_alloc((size_t)s->count * sizeof *s->layouts, error);
+    s->views = zr_alloc((size_t)s->count * sizeof *s->views, error);
     s->files = zr_alloc((size_t)s->count * sizeof *s->files, error);
-    s->block = zr_alloc((size_t)(2 * ZR_EXTENT_BYTES), error);
-    if (!s->directory || !s->temporary || !s->lasts || !s->layouts || !s->files || !s->block)
+    s->block = zr_alloc((size_t)ZR_VIEW_BLOCK, error);
+    if (!s->directory || !s->temporary || !s->views || !s->files || !s->block)
         return ZERO_ERR_MEMORY;
     for (int v = 0; v < s->count; v++)
         s->files[v].fd = -1;
     for (int v = 0; v < s->count; v++)
-        ZERO_TRY(lay_out(s, v, error));
+        ZERO_TRY(zr_view_file_create(&s->vectors[v].view, s->vectors[v].dtype, "", &s->views[v], error));
     return ZERO_OK;
 }
 
-// The ranks' ranges together must be the model: a file with holes would look whole.
 static zero_status check_coverage(const saving *s, zero_error *error)
 {
-    for (int v = 0; v < s->count; v++) {
-        const zr_weight_view *view = &s->vectors[v].view;
-        int64_t held = view->elements, needed = 0;
-        for (int t = 0; t < view->tensor_count; t++)
-            needed += zr_tensor_desc_elements(view->tensors[t]);
-        ZERO_TRY(zr_comm_all_reduce_small(s->comm, &held, 1, ZERO_I64, ZR_SUM, error));
-        if (held != needed)
-            return zr_fail(error, ZERO_ERR_INTERNAL, "writing %s of \"%s\": the ranks hold %lld elements of a model of %lld", s->vectors[v].name, s->directory, (long long)held,
-                           (long long)needed);
-    }
+    for (int v = 0; v < s->count; v++)
+        ZERO_TRY(zr_view_check_coverage(s->comm, &s->vectors[v].view, s->vectors[v].name, s->directory, error));
     return ZERO_OK;
 }
 
@@ -88,17 +64,13 @@ static zero_status open_file(const saving *s, int v, zero_error *error)
 {
     bool first = s->comm->rank == 0;
     zr_direct_file *file = &s->files[v];
-    const zr_st_layout *layout = &s->layouts[v];
     file->path = zr_states_path(s->temporary, s->vectors[v].name, error);
     if (!file->path)
         return ZERO_ERR_MEMORY;
     file->fd = open(file->path, O_WRONLY | O_CLOEXEC | (first ? O_CREAT | O_EXCL : 0), 0666);
     if (file->fd < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot %s \"%s\"", first ? "create" : "open", file->path);
-    if (!first)
-        return ZERO_OK;
-    ZERO_TRY(zr_file_reserve(file->fd, layout->total, file->path, error));
-    return zr_file_pwrite(file->fd, layout->header.data, layout->header.length, 0, file->path, error);
+    return first ? zr_view_file_begin(&s->views[v], file->fd, file->path, error) : ZERO_OK;
 }
 
 static zero_status open_files(saving *s, zero_error *error)
@@ -115,42 +87,25 @@ static zero_status create_files(saving *s, zero_error *error)
     return open_files(s, error);
 }
 
-// The elements as the file has them: where they lie, or converted into the block.
-static const void *as_stored(const saving *s, const zr_weight_range *range, int64_t first, int64_t count)
+static zero_status write_extent(void *user, const zr_view_run *run, zero_error *error)
 {
-    const char *data = (const char *)range->data + first * (int64_t)zero_dtype_bytes(range->dtype);
-    zero_dtype dtype = s->vectors[s->vector].dtype;
-    float *wide = (float *)(void *)s->block;
-    char *narrow = s->block + ZR_EXTENT_BYTES;
-    if (range->dtype == dtype)
-        return data;
-    zr_widen(range->dtype, data, count, wide);
-    if (dtype == ZERO_F32)
-        return wide;
-    zr_narrow(dtype, wide, count, narrow);
-    return narrow;
+    saving *s = user;
+    if (s->cancelled)
+        return zr_fail(error, ZERO_ERR_CANCELLED, "the save of \"%s\" was given up", s->directory);
+    written one = {s->vector, run->tensor, {.first = run->first, .count = run->count}};
+    size_t bytes = (size_t)run->count * zero_dtype_bytes(s->views[s->vector].dtype);
+    ZERO_TRY(zr_direct_write(s->direct, s->vector, run->offset, run->data, bytes, &one.extent.checksum, error));
+    zr_buffer_append(&s->extents, &one, sizeof one);
+    s->moved++;
+    if (s->beat)
+        s->beat(s->beat_user);
+    return ZERO_OK;
 }
 
 static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
 {
     saving *s = user;
-    const zr_state_vector *vector = &s->vectors[s->vector];
-    int64_t size = (int64_t)zero_dtype_bytes(vector->dtype), most = ZR_EXTENT_BYTES / (int64_t)sizeof(float);
-    int *last = &s->lasts[s->vector];
-    *last = zr_view_find(&vector->view, range->tensor, *last);
-    for (int64_t done = 0, n; done < range->count; done += n) {
-        if (s->cancelled)
-            return zr_fail(error, ZERO_ERR_CANCELLED, "the save of \"%s\" was given up", s->directory);
-        n = ZR_MIN(range->count - done, most);
-        const void *data = as_stored(s, range, done, n);
-        written one = {s->vector, *last, {.first = range->first + done, .count = n}};
-        ZERO_TRY(zr_direct_write(s->direct, s->vector, s->layouts[s->vector].begin[*last] + one.extent.first * size, data, (size_t)(n * size), &one.extent.checksum, error));
-        zr_buffer_append(&s->extents, &one, sizeof one);
-        s->moved++;
-        if (s->beat)
-            s->beat(s->beat_user);
-    }
-    return ZERO_OK;
+    return zr_view_file_write(&s->views[s->vector], range, s->block, write_extent, s, error);
 }
 
 zero_status zr_states_save_part(saving *s, int part, zero_error *error)
@@ -221,7 +176,7 @@ static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin
 static zero_status describe_file(const saving *s, int v, const written *all, int64_t count, int64_t *at, zr_manifest_file *out, zero_error *error)
 {
     const zr_weight_view *view = &s->vectors[v].view;
-    const zr_st_layout *layout = &s->layouts[v];
+    const zr_st_layout *layout = &s->views[v].layout;
     *out = (zr_manifest_file){.name = zr_sprintf(error, "%s.safetensors", s->vectors[v].name), .dtype = s->vectors[v].dtype, .bytes = layout->total,
                               .header_bytes = (int64_t)layout->header.length, .header_checksum = zr_crc32c(0, layout->header.data, layout->header.length),
                               .tensors = zr_alloc((size_t)(view->tensor_count + 1) * sizeof *out->tensors, error)};
@@ -283,15 +238,14 @@ static void destroy(saving *s)
             close(s->files[v].fd);
         if (s->files)
             zr_free(s->files[v].path);
-        if (s->layouts)
-            zr_st_layout_free(&s->layouts[v]);
+        if (s->views)
+            zr_view_file_free(&s->views[v]);
     }
     zr_buffer_free(&s->extents);
     json_decref(s->state);
     zr_free(s->directory);
     zr_free(s->temporary);
-    zr_free(s->lasts);
-    zr_free(s->layouts);
+    zr_free(s->views);
     zr_free(s->block);
     zr_free(s->files);
     zr_free(s);
