@@ -1,5 +1,6 @@
 #include "checkpoint/export.h"
 
+#include "base/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "checkpoint/safetensors_header.h"
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 #define BLOCK ((int64_t)1 << 18) // elements moved at a time
-enum { WIDEST = 8, UNSYNCED = 16 }; // bytes of an element; blocks that are written before they are brought to the disk
+enum { WIDEST = 8 }; // bytes of an element
 
 typedef struct exporting {
     zr_source *source;
@@ -23,7 +24,7 @@ typedef struct exporting {
     int *shards;         // (tensor_count)
     char *in, *out;      // BLOCK elements
     float *wide;         // BLOCK
-    int unsynced;
+    zr_direct *direct;   // to the file that is being written
 } exporting;
 
 // In the file: as safetensors names it.
@@ -97,30 +98,37 @@ static const char *convert(exporting *e, const char *from, const char *to, int64
     return e->out;
 }
 
-static zero_status write_tensor(exporting *e, int t, int fd, const char *path, int64_t begin, zero_error *error)
+static zero_status write_tensor(exporting *e, int t, int64_t begin, zero_error *error)
 {
     const zr_source_tensor *tensor = &e->weights->tensors[t];
     const char *to = dtype_of(e, t);
     int64_t wide = ZR_MAX(zr_st_dtype_find(tensor->dtype)->bits / 8, 1), narrow = ZR_MAX(zr_st_dtype_find(to)->bits / 8, 1);
     for (int64_t done = 0, n; done < tensor->bytes; done += n * wide) {
+        uint32_t unused;
         n = ZR_MIN(tensor->bytes / wide - done / wide, BLOCK);
         ZERO_TRY(zr_source_read(e->source, 0, t, done, n * wide, e->in, error));
-        ZERO_TRY(zr_file_pwrite(fd, convert(e, tensor->dtype, to, n), (size_t)(n * narrow), begin + done / wide * narrow, path, error));
-        if (++e->unsynced % UNSYNCED == 0 && fdatasync(fd))
-            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk", path);
+        ZERO_TRY(zr_direct_write(e->direct, 0, begin + done / wide * narrow, convert(e, tensor->dtype, to, n), (size_t)(n * narrow), &unused, error));
         if (e->export->progress)
             e->export->progress(e->export->user, n * wide);
     }
     return ZERO_OK;
 }
 
-static zero_status fill_shard(exporting *e, const zr_st_layout *layout, const int *of, int count, int fd, const char *path, zero_error *error)
+static zero_status write_tensors(exporting *e, const zr_st_layout *layout, const int *of, int count, zero_error *error)
+{
+    for (int i = 0; i < count; i++)
+        ZERO_TRY(write_tensor(e, of[i], layout->begin[i], error));
+    return zr_direct_sync(e->direct, error);
+}
+
+static zero_status fill_shard(exporting *e, const zr_st_layout *layout, const int *of, int count, int fd, char *path, zero_error *error)
 {
     ZERO_TRY(zr_file_reserve(fd, layout->total, path, error));
     ZERO_TRY(zr_file_pwrite(fd, layout->header.data, layout->header.length, 0, path, error));
-    for (int i = 0; i < count; i++)
-        ZERO_TRY(write_tensor(e, of[i], fd, path, layout->begin[i], error));
-    return fsync(fd) ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk", path) : ZERO_OK;
+    ZERO_TRY(zr_direct_create(&(zr_direct_file){fd, path}, 1, &e->direct, error));
+    zero_status status = write_tensors(e, layout, of, count, error);
+    zr_direct_destroy(e->direct);
+    return status;
 }
 
 static zero_status write_file(exporting *e, const zr_st_layout *layout, const int *of, int count, int shard, zero_error *error)
