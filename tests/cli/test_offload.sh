@@ -195,7 +195,7 @@ place 3 none nvme
 expect 0 $asks
 cp out.txt plain.txt
 refused 78 'offload_param nvme' $asks $budget
-refused 78 'keys, values and logits' $asks --config place.json --host-memory 13500kB
+refused 78 'generating 40 at once' $asks --config place.json --host-memory 14MB --batch 40 --prompts <(seq 40)
 expect 0 $asks --config place.json $budget
 cmp out.txt plain.txt || fail "another answer in less memory"
 [ -z "$(left)" ] || fail "left on the disk: $(left)"
