@@ -75,11 +75,20 @@ expect 0 "$ZERO" generate --model llama/model --prompt Speak --prompt=Speak --pr
 cmp out.txt batch.txt || fail "other answers with two at once on one thread"
 
 # A context that is full is said once, and text goes on.
-train --tokenizer bytes --steps 3 --out run
-expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --prompt "a prompt that is longer than all of its context" --tokens 90 --threads 1
+train --tokenizer chars --steps 60 --lr 3e-3 --out run
+expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --prompt "12 times 3 is 36, said the owl. 13 times" --tokens 90 --threads 1
 [ "$(grep -c 'the context of 32 tokens is full' err.txt)" -eq 1 ] || fail "a full context is not said once: $(cat err.txt)"
 [ "$(grep -c '90 tokens ---' out.txt)" -eq 2 ] || fail "a full context ends the text"
-expect 0 "$ZERO" generate --model run/model --prompt "exactly as long as its context32" --tokens 1 --threads 1
+expect 0 "$ZERO" generate --model run/model --prompt "12 times 3 is 36" --tokens 40 --temperature 0.5 --top-k 1 --threads 1 --json
+python3 - "$ZERO" <<'PY' || fail "text after a full context is not that of its later half"
+import json, subprocess, sys
+text = "12 times 3 is 36" + json.loads(open("out.txt").read())["text"]
+window = text[16:33] # the later half of 32, and the token that found no room
+again = subprocess.run([sys.argv[1], "generate", "--model", "run/model", "--prompt", window, "--tokens", "15", "--temperature", "0", "--threads", "1", "--json"],
+                       capture_output=True, text=True, check=True)
+assert json.loads(again.stdout)["text"] == text[33:48], (text, again.stdout)
+PY
+expect 0 "$ZERO" generate --model run/model --prompt "12 times 3 is 36, said the owl.1" --tokens 1 --threads 1
 [ ! -s err.txt ] || fail "a prompt as long as the context is too long: $(cat err.txt)"
 expect 0 "$ZERO" generate --model run/model --tokens 5 --threads 1
 
