@@ -108,11 +108,26 @@ static zero_status check_word(const char *text, const char *name, zr_json_token 
                         shown(token), word);
 }
 
-// Depth, and words that are no values, before jansson recurses into the text.
-static zero_status pre_scan(const char *text, size_t length, const char *name, zero_error *error)
+// Whether the word is an integer that no int64 holds. transformers writes one where a tokenizer has no limit of length.
+static bool is_huge(const char *text, zr_json_token token)
+{
+    static const char most[] = "9223372036854775807", least[] = "9223372036854775808";
+    bool negative = token.kind == ZR_JSON_WORD && text[token.start] == '-';
+    size_t first = token.start + negative, digits = token.end - first, width = sizeof most - 1;
+    if (token.kind != ZR_JSON_WORD || digits < width || text[first] == '0')
+        return false;
+    for (size_t i = first; i < token.end; i++)
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+    return digits > width || memcmp(text + first, negative ? least : most, width) > 0;
+}
+
+// Depth, and words that are no values, before jansson recurses into the text; *huge counts integers beyond int64.
+static zero_status pre_scan(const char *text, size_t length, const char *name, int64_t *huge, zero_error *error)
 {
     zr_json_scan scan = {.text = text, .length = length};
     int depth = 0;
+    *huge = 0;
     for (zr_json_token token; (token = zr_json_next(&scan)).kind != ZR_JSON_END;) {
         depth += token.mark == '{' || token.mark == '[';
         depth -= token.mark == '}' || token.mark == ']';
@@ -120,7 +135,22 @@ static zero_status pre_scan(const char *text, size_t length, const char *name, z
             return zr_json_fail(error, name, text, token.start, "nested deeper than %d levels", ZR_JSON_MAX_DEPTH);
         if (token.kind == ZR_JSON_WORD)
             ZERO_TRY(check_word(text, name, token, error));
+        *huge += is_huge(text, token);
     }
+    return ZERO_OK;
+}
+
+// A copy in which the last two digits of each such integer are "e2": a real, to the nearest or one beside it, and every place stays.
+static zero_status with_reals(const char *text, size_t length, char **out, zero_error *error)
+{
+    zr_json_scan scan = {.text = text, .length = length};
+    *out = zr_alloc(length + 1, error);
+    if (!*out)
+        return ZERO_ERR_MEMORY;
+    memcpy(*out, text, length);
+    for (zr_json_token token; (token = zr_json_next(&scan)).kind != ZR_JSON_END;)
+        if (is_huge(text, token))
+            memcpy(*out + token.end - 2, "e2", 2);
     return ZERO_OK;
 }
 
@@ -142,19 +172,28 @@ static zero_status describe(const char *text, size_t length, const char *name, c
     zr_json_token token = token_ending_at(text, length, position);
     if (json_error_code(why) == json_error_duplicate_key)
         return zr_json_fail(error, name, text, token.start, "the key %.*s is given twice", shown(token), text + token.start);
+    if (json_error_code(why) == json_error_null_character || json_error_code(why) == json_error_null_byte_in_key)
+        return zr_json_fail(error, name, text, token.start, "the character \\u0000 in a string: text has none here");
+    if (!strncmp(why->text, "invalid Unicode", 15))
+        return zr_json_fail(error, name, text, token.start, "half of a pair of surrogates (\\ud800 to \\udfff) in a string: it is no character");
     size_t offset = json_error_code(why) == json_error_premature_end_of_input ? length : token.start;
     return zr_json_fail(error, name, text, offset, "%s", why->text);
 }
 
 zero_status zr_json_parse(const char *text, size_t length, const char *name, json_t **out, zero_error *error)
 {
+    int64_t huge;
+    char *copy = NULL;
     *out = NULL;
-    ZERO_TRY(pre_scan(text, length, name, error));
+    ZERO_TRY(pre_scan(text, length, name, &huge, error));
     const char *zero = length ? memchr(text, 0, length) : NULL; // jansson takes the one after a last number for the end
     if (zero)
         return zr_json_fail(error, name, text, (size_t)(zero - text), "a byte 0");
+    if (huge)
+        ZERO_TRY(with_reals(text, length, &copy, error));
     json_error_t why = {.line = 0};
-    *out = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
+    *out = json_loadb(copy ? copy : text, length, JSON_REJECT_DUPLICATES, &why);
+    zr_free(copy);
     return *out ? ZERO_OK : describe(text, length, name, &why, error);
 }
 

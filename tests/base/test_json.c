@@ -77,7 +77,10 @@ static void strict_parsing_names_the_place(void **state)
     assert_parse_refuses("{\"a\": 1 \"b\": 2}", "ds.json:1:9: '}' expected near '\"b\"'");
     assert_parse_refuses("{\"a\": 01}", "ds.json:1:7:");
     assert_parse_refuses("{\"a\": 1e999}", "ds.json:1:7: real number overflow");
-    assert_parse_refuses("{\"a\": 9223372036854775808}", "ds.json:1:7: too big integer");
+    assert_parse_refuses("{\"a\": \"x\\u0000\"}", "ds.json:1:7: the character \\u0000");
+    assert_parse_refuses("{\"\\u0000\": 1}", "ds.json:1:2: the character \\u0000");
+    assert_parse_refuses("{\"a\": \"\\udc00\"}", "ds.json:1:7: half of a pair");
+    assert_parse_refuses("{\"a\": \"\\ud800x\"}", "ds.json:1:7: half of a pair");
     assert_parse_refuses("{\"a\": \"x\n\"}", "ds.json:1:7:");
     assert_parse_refuses("{\"a\": \"\xff\"}", "ds.json:1:");
     assert_parse_refuses("[,]", "ds.json:1:2:");
@@ -95,6 +98,38 @@ static void valid_text_is_parsed(void **state)
     json_decref(root);
     assert_int_equal(zr_json_parse("{}trailing", 2, "f", &root, NULL), ZERO_OK); // the length is the end
     json_decref(root);
+}
+
+// What no int64 holds is no integer, and no reason to refuse a file that nobody reads it from; places stay.
+static void integers_beyond_int64_are_reals(void **state)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } reals[] = {{"1000000000000000019884624838656", 1e30}, {"9223372036854775808", 0x1p63}, {"-9223372036854775809", -0x1p63}, {"18446744073709551615", 0x1p64}};
+    static const char *const integers[] = {"9223372036854775807", "-9223372036854775808", "1000000000000000000"};
+    char text[64];
+    json_t *root;
+    zero_error error = {0};
+    for (int i = 0; i < ZR_COUNT(reals); i++) {
+        int length = snprintf(text, sizeof text, "[%s]", reals[i].text);
+        assert_int_equal(zr_json_parse(text, (size_t)length, "f", &root, NULL), ZERO_OK);
+        assert_false(json_is_integer(json_array_get(root, 0)));
+        assert_true(json_real_value(json_array_get(root, 0)) == reals[i].value);
+        json_decref(root);
+    }
+    for (int i = 0; i < ZR_COUNT(integers); i++) {
+        int length = snprintf(text, sizeof text, "[%s]", integers[i]);
+        assert_int_equal(zr_json_parse(text, (size_t)length, "f", &root, NULL), ZERO_OK);
+        assert_int_equal(json_integer_value(json_array_get(root, 0)), strtoll(integers[i], NULL, 10));
+        json_decref(root);
+    }
+    const char damaged[] = "[1000000000000000019884624838656, 18446744073709551616, \"18446744073709551616\" x]";
+    assert_int_equal(zr_json_parse(damaged, sizeof damaged - 1, "f", &root, &error), ZERO_ERR_DATA);
+    assert_contains(error.message, "f:1:80: x is no value");
+    assert_parse_refuses("[100000000000000000000x]", "ds.json:1:2:");
+    assert_parse_refuses("[010000000000000000000]", "ds.json:1:2:");
+    assert_parse_refuses("[-]", "ds.json:1:2:");
 }
 
 static char *nested(size_t depth)
@@ -226,6 +261,7 @@ int main(void)
         cmocka_unit_test(hjson_s_other_liberties_are_named),
         cmocka_unit_test(strict_parsing_names_the_place),
         cmocka_unit_test(valid_text_is_parsed),
+        cmocka_unit_test(integers_beyond_int64_are_reals),
         cmocka_unit_test(nesting_is_bounded),
         cmocka_unit_test_setup_teardown(files_are_loaded_with_their_name, scratch_open, scratch_close),
         cmocka_unit_test(values_are_found),

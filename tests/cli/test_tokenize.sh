@@ -48,6 +48,19 @@ refused 64 "from 257" "$ZERO" tokenizer train --vocab 256 --data "$TEXT" --out o
 refused 65 "empty" "$ZERO" tokenize --tokenizer bytes --data empty.txt --out out
 [ -z "$(ls | grep tmp)" ] || fail "temporaries are left: $(ls)"
 
+# ids_of FILE: the ids of a token file, in a line.
+ids_of() { python3 -c 'import struct, sys; raw = open(sys.argv[1], "rb").read(); n, wide = struct.unpack("<i", raw[8:12])[0], raw[:4] == struct.pack("<i", 20240801)
+print(*struct.unpack("<%d%s" % (n, "I" if wide else "H"), raw[1024:]))' "$1"; }
+
+# what transformers saves, with the length of 1e30 that it writes where none was set: its ids
+saved=$HERE/saved_tokenizer
+expect 0 "$ZERO" tokenize --tokenizer "$saved" --data "$saved/text.txt" --out saved-text.bin
+expect 0 "$ZERO" tokenize --tokenizer "$saved" --data "$saved/text.txt" --out saved-special.bin --special
+for mode in text special; do
+    [ "$(ids_of saved-$mode.bin)" = "$(python3 -c 'import json, sys; o = json.load(open(sys.argv[1])); print(*o[sys.argv[2]], o["end"])' "$saved/ids.json" $mode)" ] ||
+        fail "ids of a tokenizer that transformers saved, $mode: $(ids_of saved-$mode.bin)"
+done
+
 # a model with this tokenizer
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --tokenizer learnt --threads 1 --steps 30 --quiet --out run
 for file in tokenizer.json tokenizer_config.json; do cmp learnt/$file run/model/$file || fail "$file of the model is another"; done

@@ -61,6 +61,7 @@ static void test_kinds_of_records(void **state)
           "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n[a][<|im_end|>]\n", false);
     check("{\"prompt\": [{\"role\": \"assistant\", \"content\": \"p\"}], \"completion\": [{\"role\": \"assistant\", \"content\": \"c\"}]}", NULL,
           "<|im_start|>assistant\np<|im_end|>\n<|im_start|>assistant\n[c][<|im_end|>]\n", false);
+    check("{\"id\": 18446744073709551615, \"text\": \"a field that nobody reads\"}", NULL, "[a field that nobody reads]", true);
     check("\n \t\r\n{\"text\": \"after blank lines\"}\r\n\n", NULL, "[after blank lines]", true);
 }
 
