@@ -29,7 +29,7 @@ static json_t *describe(const zr_train *train, const zr_file_sum *weights, int64
     char data[20], hash[20];
     json_t *config = json_loads(train->config_text, 0, NULL);
     return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", "libzero receipt 1", "program", zero_version(), "instructions", zr_train_instructions(train), "step",
-                     (json_int_t)step, "seed", (json_int_t)train->seed, "data", hex(zr_train_data_hash(train), data), "weights", "file", "model.safetensors", "bytes",
+                     (json_int_t)step, "seed", (json_int_t)train->seed, "data", hex(train->data_hash, data), "weights", "file", "model.safetensors", "bytes",
                      (json_int_t)weights->bytes, "hash", hex(weights->hash, hash), "config", config ? config : json_null());
 }
 

@@ -18,7 +18,7 @@ typedef struct zr_train {
     zero_logger logger;         // silent on ranks above 0
     // what is trained, on what
     zr_corpus *corpus, *val_corpus; // val_corpus only where --val names a file
-    uint64_t data_hash;         // of both
+    uint64_t data_hash;         // of the streams of tokens to train and to evaluate on, and of the tokenizer; from zr_train_hash_data on
     zr_chat chat;               // how messages are written
     zr_reading_progress reading;
     zr_tokenizer *tokenizer;
@@ -61,8 +61,9 @@ typedef struct zr_train {
 zero_status zr_train_prepare(zr_train *train, zero_error *error);
 zero_status zr_train_make_engine(zr_train *train, zero_error *error);
 void zr_train_free(zr_train *train);
-// train_read.c, not collective
+// train_read.c, not collective but for the second
 zero_status zr_train_read(zr_train *train, zero_error *error);
+zero_status zr_train_hash_data(zr_train *train, zero_error *error); // collective, once all have read: fills data_hash
 void zr_train_release_data(zr_train *train);
 // train_configure.c, not collective. Logs what was chosen.
 zero_status zr_train_configure(zr_train *train, zero_error *error);
@@ -97,7 +98,6 @@ bool zr_train_is_out_of_time(const zr_train *train);
 // Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies. owed: what comes behind the step has not been done.
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error);
 const char *zr_train_instructions(const zr_train *train); // the path that its arithmetic takes: "avx2", ...
-uint64_t zr_train_data_hash(const zr_train *train); // of all data: bytes, kinds, order, weights; and of a tokenizer that is read from files
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
 zero_status zr_train_write_receipt(const zr_train *train, const char *directory, zero_error *error); // receipt.c; rank 0, of a model that lies there

@@ -220,7 +220,7 @@ static void describe_run(const zr_train *train, zr_buffer *out)
     append_text(out, "backend", options->backend ? options->backend : "cpu");
     append_text(out, "comm", zero_comm_name(train->comm));
     append_text(out, "instructions", zr_train_instructions(train));
-    zr_buffer_printf(out, "\"data_hash\": \"%016llx\", ", (unsigned long long)zr_train_data_hash(train));
+    zr_buffer_printf(out, "\"data_hash\": \"%016llx\", ", (unsigned long long)train->data_hash);
     zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, \"steps\": %lld, \"ranks\": %d, \"threads\": %d}",
                      (long long)train->shape.vocab, (long long)train->parameters, (long long)train->seq, (long long)train->steps, train->comm->size,
                      train->threads.count);

@@ -47,8 +47,6 @@ static zero_status open_corpora(zr_train *train, zero_error *error)
     ZERO_TRY(open_corpus(train, options->data, options->data_count, &train->corpus, error));
     if (options->val && strcmp(options->val, "none") != 0)
         ZERO_TRY(open_corpus(train, &options->val, 1, &train->val_corpus, error));
-    uint64_t hashes[2] = {zr_corpus_hash(train->corpus), train->val_corpus ? zr_corpus_hash(train->val_corpus) : 0};
-    train->data_hash = zr_hash_bytes(hashes, sizeof hashes, 0);
     return ZERO_OK;
 }
 
@@ -78,11 +76,20 @@ const char *zr_train_instructions(const zr_train *train)
     return zr_backend_find(name, NULL, &backend, NULL) == ZERO_OK ? backend->path() : "unknown";
 }
 
-uint64_t zr_train_data_hash(const zr_train *train)
+// Each rank hashes a share of what all of them read. Sums of 32 bits, since those of the communicator may not overflow.
+zero_status zr_train_hash_data(zr_train *train, zero_error *error)
 {
-    uint64_t both[2] = {train->data_hash, zr_tokenizer_fingerprint(train->tokenizer)};
-    bool of_files = zr_tokenizer_kind_of(train->tokenizer) == ZR_TOKENIZER_BPE; // the others follow from the text
-    return of_files ? zr_hash_bytes(both, sizeof both, 0) : train->data_hash;
+    const zr_watch watch = zr_reading_watch(&train->reading, train->comm, &train->logger);
+    const zr_dataset *const sets[] = {&train->data, &train->val};
+    uint64_t all[] = {0, 0, zr_tokenizer_fingerprint(train->tokenizer)};
+    for (int i = 0; i < ZR_COUNT(sets); i++) {
+        uint64_t mine = zr_dataset_hash(sets[i], train->comm->rank, train->comm->size, &watch);
+        int64_t halves[] = {(int64_t)(mine & UINT32_MAX), (int64_t)(mine >> 32)};
+        ZERO_TRY(zr_comm_all_reduce_small(train->comm, halves, ZR_COUNT(halves), ZERO_I64, ZR_SUM, error));
+        all[i] = (uint64_t)halves[0] + ((uint64_t)halves[1] << 32);
+    }
+    train->data_hash = zr_hash_bytes(all, sizeof all, 0);
+    return ZERO_OK;
 }
 
 void zr_train_release_data(zr_train *train)

@@ -141,7 +141,7 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
                        (long long)seq, (long long)seed, (long long)train->seq, (long long)train->seed);
     const char *data = json_string_value(json_object_get(facts, "data"));
     char now[20];
-    snprintf(now, sizeof now, "%016llx", (unsigned long long)zr_train_data_hash(train));
+    snprintf(now, sizeof now, "%016llx", (unsigned long long)train->data_hash);
     if (data && strcmp(data, now))
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is %s, that of this run is %s: it would go on with other text", path, data, now);
     train->first_lines = integer_in(facts, "lines");

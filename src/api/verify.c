@@ -236,7 +236,7 @@ static zero_status check_same_maker(const verify *v, const zr_train *train, zero
 {
     const char *instructions = text_of(v->run, "instructions"), *hash = text_of(v->run, "data_hash");
     char now[20];
-    snprintf(now, sizeof now, "%016llx", (unsigned long long)zr_train_data_hash(train));
+    snprintf(now, sizeof now, "%016llx", (unsigned long long)train->data_hash);
     if (!hash || strcmp(hash, now))
         return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, now, hash ? hash : "known");
     if (!instructions || strcmp(instructions, zr_train_instructions(train)))
@@ -324,10 +324,11 @@ static zero_status run(verify *v, zero_error *error)
     ZERO_TRY(zr_comm_agree(v->comm, check_receipts(v, error), error));
     const zero_train_options options = options_of(v);
     zr_train train = {.comm = v->comm, .options = &options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY, .replay_to = v->result->to};
-    zero_status status = zr_train_prepare(&train, error);
+    zero_status status = zr_comm_agree(v->comm, zr_train_prepare(&train, error), error);
     if (status == ZERO_OK)
-        status = check_same_maker(v, &train, error);
-    status = zr_comm_agree(v->comm, status, error);
+        status = zr_train_hash_data(&train, error);
+    if (status == ZERO_OK)
+        status = zr_comm_agree(v->comm, check_same_maker(v, &train, error), error);
     if (status == ZERO_OK)
         status = replay(v, &train, error);
     zr_train_free(&train);

@@ -1,7 +1,6 @@
 // A corpus opened: arguments, files, parts, streams. corpus_read.c makes tokens of it.
 #include "data/corpus_internal.h"
 #include "base/alloc.h"
-#include "base/random.h"
 
 #include <string.h>
 
@@ -130,29 +129,6 @@ void zr_corpus_close(zr_corpus *corpus)
     zr_free(corpus->parts);
     zr_free(corpus->sources);
     zr_free(corpus);
-}
-
-static uint64_t part_hash(const zr_part *part)
-{
-    const zr_token_file *tokens = &part->tokens;
-    if (part->kind == ZR_SOURCE_TEXT)
-        return zr_text_hash(&part->text);
-    if (part->kind == ZR_SOURCE_JSONL)
-        return zr_hash_bytes(part->records.data, part->records.length, 0);
-    return zr_hash_bytes(tokens->ids.data, tokens->ids.length, zr_hash_bytes(tokens->index.data, tokens->index.length, 0));
-}
-
-uint64_t zr_corpus_hash(const zr_corpus *corpus)
-{
-    uint64_t hash = 0;
-    for (int i = 0; i < corpus->part_count; i++) {
-        const zr_part *part = &corpus->parts[i];
-        const double weight = corpus->stream_count > 1 ? corpus->sources[part->stream].weight : 0;
-        uint64_t facts[3] = {part_hash(part), (uint64_t)part->kind, (uint64_t)part->stream};
-        hash = zr_hash_bytes(facts, sizeof facts, hash);
-        hash = zr_hash_bytes(&weight, sizeof weight, hash);
-    }
-    return hash;
 }
 
 int64_t zr_corpus_bytes(const zr_corpus *corpus)

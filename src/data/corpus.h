@@ -16,12 +16,6 @@
 
 typedef struct zr_corpus zr_corpus;
 
-// Between pieces of work, so that a rank gives signs of life: reading `name`, `done` of `total` bytes or tokens. May be NULL.
-typedef struct zr_watch {
-    void (*beat)(void *user, const char *name, size_t done, size_t total);
-    void *user;
-} zr_watch;
-
 typedef struct zr_corpus_options {
     const char *const *arguments; // (count)
     int count;
@@ -50,7 +44,6 @@ typedef struct zr_reading {
 // and must be freed before it is closed. ZERO_ERR_DATA: a stream shorter than one window, and what its files are refused for.
 zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_dataset *train, zr_dataset *held, zero_error *error);
 
-uint64_t zr_corpus_hash(const zr_corpus *corpus); // of the files' bytes, their kinds, order and weights; reads them all; before zr_corpus_read
 int64_t zr_corpus_bytes(const zr_corpus *corpus); // of all files
 const char *zr_corpus_name(const zr_corpus *corpus); // of the first file
 bool zr_corpus_is_text(const zr_corpus *corpus);     // plain text and nothing else

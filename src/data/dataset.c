@@ -150,6 +150,40 @@ void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int6
         copy_window(dataset, zr_dataset_eval_window(dataset, first_window + i), i, tokens, targets);
 }
 
+enum { BLOCK = 1 << 20, AT_ONCE = 1 << 13 }; // tokens
+
+static uint64_t hash_block(const zr_stream *stream, int64_t block, uint64_t hash)
+{
+    int32_t ids[AT_ONCE];
+    int64_t end = ZR_MIN((block + 1) * BLOCK, stream->count);
+    for (int64_t at = block * BLOCK, count; at < end; at += count) {
+        count = ZR_MIN(end - at, (int64_t)AT_ONCE);
+        zr_stream_read(stream, at, count, ids);
+        hash = zr_hash_bytes(ids, (size_t)count * sizeof *ids, hash);
+    }
+    return hash;
+}
+
+uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch)
+{
+    uint64_t sum = share == 0 ? (uint64_t)dataset->stream_count : 0;
+    int64_t number = 0; // of blocks, over all streams
+    for (int s = 0; s < dataset->stream_count; s++) {
+        const zr_stream *stream = &dataset->streams[s];
+        uint64_t facts[3] = {(uint64_t)s, (uint64_t)stream->count};
+        memcpy(&facts[2], &dataset->weights[s], sizeof facts[2]);
+        sum += share == 0 ? zr_hash_bytes(facts, sizeof facts, 0) : 0;
+        for (int64_t b = 0; b * BLOCK < stream->count; b++) {
+            const uint64_t place[2] = {(uint64_t)s, (uint64_t)b};
+            if (number++ % shares == share)
+                sum += hash_block(stream, b, zr_hash_bytes(place, sizeof place, 1));
+            if (watch && watch->beat)
+                watch->beat(watch->user, stream->name, (size_t)ZR_MIN((b + 1) * BLOCK, stream->count), (size_t)stream->count);
+        }
+    }
+    return sum;
+}
+
 int64_t zr_targets_counted(const int32_t *targets, int64_t count)
 {
     int64_t counted = 0;

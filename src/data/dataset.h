@@ -20,6 +20,12 @@ typedef struct zr_token_span { // tokens of a stream that lie together, in memor
     const char *name;          // of the file or files they come from
 } zr_token_span;
 
+// Between pieces of work, so that a rank gives signs of life: reading `name`, `done` of `total` bytes or tokens. beat may be NULL.
+typedef struct zr_watch {
+    void (*beat)(void *user, const char *name, size_t done, size_t total);
+    void *user;
+} zr_watch;
+
 typedef struct zr_stream {
     zr_token_span *spans;   // (span_count), in order
     int span_count, capacity;
@@ -54,6 +60,9 @@ int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // of all streams
 // tokens, targets: (batch, T). Targets that do not count are ZR_MASKED.
 void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets);
 void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch, int32_t *tokens, int32_t *targets);
+// Of everything that samples are made of: each stream's length, weight, ids and masks. Blocks of tokens are hashed each for itself, and
+// block b counts in share b mod `shares`: the sum of all shares, modulo 2^64, is the hash, however many there are. Reads each block once.
+uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);
 int64_t zr_targets_counted(const int32_t *targets, int64_t count);
 
 #endif

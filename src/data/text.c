@@ -1,7 +1,6 @@
 // The bytes of the text files, joined in the order given. Called by whoever trains or evaluates, before anything is tokenised.
 #include "data/text.h"
 #include "base/alloc.h"
-#include "base/random.h"
 #include "data/vocabulary.h"
 
 #include <string.h>
@@ -85,11 +84,6 @@ void zr_text_free(zr_text *text)
     zr_free(text->copied);
     zr_free(text->ends);
     *text = (zr_text){0};
-}
-
-uint64_t zr_text_hash(const zr_text *text)
-{
-    return zr_hash_bytes(text->data, text->length, 0);
 }
 
 size_t zr_text_split(const zr_text *text)

@@ -16,7 +16,6 @@ typedef struct zr_text { // the files' bytes, one after another
 // Reads and joins the files in the order given. Missing file: ZERO_ERR_IO; empty file or directory: ZERO_ERR_DATA; each named.
 zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero_error *error);
 void zr_text_free(zr_text *text);
-uint64_t zr_text_hash(const zr_text *text); // xxh64 of the bytes
 
 // Where the last tenth begins, moved to a character boundary: training takes [0, split), validation [split, length).
 size_t zr_text_split(const zr_text *text);

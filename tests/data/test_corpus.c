@@ -297,19 +297,34 @@ static void test_what_is_refused(void **state)
     refuse(ZERO_ERR_USAGE, "\"b.txt\" has none", "a.txt:1", "b.txt");
 }
 
+// What makes other streams of the same files makes another hash: which files, in which order, as what; how records are read; what is held out.
 static void test_the_hash_covers_everything(void **state)
 {
-    static const char *const arguments[][2] = {{"a.txt", "b.txt"}, {"b.txt", "a.txt"}, {"a.txt", NULL}, {"a.txt:1", "b.txt:1"}, {"a.txt:1", "b.txt:2"}, {"t.bin", NULL}, {"text:t.bin", NULL}};
-    uint64_t hashes[7];
-    for (int i = 0; i < 7; i++) {
-        const zr_corpus_options options = {.arguments = arguments[i], .count = arguments[i][1] ? 2 : 1};
-        zr_corpus *corpus;
-        assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
-        hashes[i] = zr_corpus_hash(corpus);
-        assert_true(hashes[i] == zr_corpus_hash(corpus));
-        zr_corpus_close(corpus);
+    static const struct {
+        const char *first, *second, *field, *format;
+        bool holds, ends;
+    } cases[] = {
+        {"a.txt", "b.txt"}, {"b.txt", "a.txt"}, {"a.txt", NULL}, {"a.txt:1", "b.txt:1"}, {"a.txt:1", "b.txt:2"}, {"t.bin", NULL}, {"text:t.bin", NULL}, {.first = "a.txt", .second = "b.txt", .holds = true},
+        {.first = "a.txt", .ends = true}, {.first = "fields.jsonl", .format = "chatml"}, {.first = "fields.jsonl", .field = "text"}, {.first = "fields.jsonl", .field = "other"},
+        {.first = "fields.jsonl", .format = "llama3"},
+    };
+    uint64_t hashes[ZR_COUNT(cases)];
+    put_text("fields.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}], \"text\": \"words\", \"other\": \"drows\"}\n");
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        zr_chat as = {0};
+        const char *const arguments[] = {cases[i].first, cases[i].second};
+        const zr_corpus_options options = {.arguments = arguments, .count = cases[i].second ? 2 : 1, .field = cases[i].field, .chat = &as};
+        const zr_reading reading = {.tokenizer = cases[i].ends ? words : bytes, .vocabulary = 256, .seq = 1};
+        opened o = {0};
+        assert_int_equal(zr_chat_load(NULL, cases[i].format, &as, NULL), ZERO_OK);
+        assert_int_equal(zr_corpus_open(&options, &o.corpus, NULL), ZERO_OK);
+        assert_int_equal(zr_corpus_read(o.corpus, &reading, &o.train, cases[i].holds ? &o.held : NULL, NULL), ZERO_OK);
+        hashes[i] = zr_dataset_hash(&o.train, 0, 1, NULL);
+        close_opened(&o);
+        zr_chat_free(&as);
         for (int j = 0; j < i; j++)
-            assert_true(hashes[i] != hashes[j]);
+            if (hashes[i] == hashes[j])
+                fail_msg("cases %d and %d have the same hash", j, i);
     }
 }
 

@@ -42,7 +42,6 @@ static void test_files_are_joined(void **state)
     assert_int_equal(text.files, 3);
     assert_int_equal(text.length, 18);
     assert_memory_equal(text.data, "first secondfirst ", 18);
-    assert_true(zr_text_hash(&text) == zr_hash_bytes("first secondfirst ", 18, 0));
     assert_int_equal(text.ends[0], 6);
     assert_int_equal(text.ends[1], 12);
     assert_int_equal(text.ends[2], 18);
@@ -249,6 +248,54 @@ static void test_spans_and_masks(void **state)
     free_counting(&whole);
 }
 
+static void count_beats(void *user, const char *name, size_t done, size_t total)
+{
+    assert_true(done <= total);
+    ++*(int *)user;
+}
+
+static uint64_t hash_of(const zr_dataset *dataset, int shares)
+{
+    uint64_t sum = 0;
+    for (int share = 0; share < shares; share++)
+        sum += zr_dataset_hash(dataset, share, shares, NULL);
+    return sum;
+}
+
+// However many share the work; another token, mask, weight, length or border of a stream is another hash.
+static void test_the_hash_of_all_samples(void **state)
+{
+    const int64_t count = (int64_t)5 << 19; // 2.5 blocks
+    double weights[] = {0.5, 0.5};
+    zr_dataset dataset = counting_dataset(count, 8, 1);
+    int32_t *tokens = (int32_t *)dataset.streams[0].spans[0].tokens;
+    int beats = 0;
+    const zr_watch watch = {.beat = count_beats, .user = &beats};
+    dataset.weights = weights;
+    uint64_t hash = zr_dataset_hash(&dataset, 0, 1, &watch);
+    assert_int_equal(beats, 3);
+    for (int shares = 1; shares < 6; shares++)
+        assert_true(hash_of(&dataset, shares) == hash);
+    tokens[count - 1] = ~tokens[count - 1];
+    assert_true(hash_of(&dataset, 1) != hash);
+    tokens[count - 1] = ~tokens[count - 1];
+    weights[0] = 0.25;
+    assert_true(hash_of(&dataset, 1) != hash);
+    weights[0] = 0.5;
+    dataset.streams[0].count--;
+    assert_true(hash_of(&dataset, 1) != hash);
+    dataset.streams[0].count++;
+    for (int64_t i = 0; i < 1 << 20; i++) { // two blocks change places
+        int32_t other = tokens[i];
+        tokens[i] = tokens[i + (1 << 20)];
+        tokens[i + (1 << 20)] = other;
+    }
+    assert_true(hash_of(&dataset, 1) != hash);
+    zr_free(tokens);
+    dataset.weights = NULL;
+    zr_dataset_free(&dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_samples_are_functions_of_seed_and_number),
         cmocka_unit_test(test_evaluation_windows),
         cmocka_unit_test(test_spans_and_masks),
+        cmocka_unit_test(test_the_hash_of_all_samples),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }
