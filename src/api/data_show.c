@@ -48,6 +48,7 @@ static zero_status read_all(show *s, zero_error *error)
                                       .watch = zr_reading_watch(&s->progress, NULL, &options->logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
     ZERO_TRY(zr_reading_tokenizer(options->model_dir, options->tokenizer, s->corpus, &s->tokenizer, error));
+    zr_reading_warn(s->tokenizer, &options->logger);
     ZERO_TRY(read_shape(s, error));
     const zr_reading reading = zr_reading_of(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->data, tenth ? &s->held : NULL, error));

@@ -31,6 +31,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &s->chat,
                                       .watch = zr_reading_watch(&s->progress, comm, logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
+    zr_reading_warn(s->loaded.tokenizer, logger);
     return zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error);
 }
 

@@ -42,6 +42,12 @@ zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const 
     return zr_tokenizer_open(what ? what : "bytes", NULL, 0, zr_corpus_name(corpus), out, error);
 }
 
+void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger)
+{
+    if (zr_tokenizer_kind_of(tokenizer) == ZR_TOKENIZER_BPE && zr_tokenizer_end(tokenizer) < 0)
+        zr_log(logger, ZERO_LOG_WARNING, "the tokenizer names no end of a text (eos_token of tokenizer_config.json): documents follow each other without a border");
+}
+
 zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format, zr_chat *out, zero_error *error)
 {
     struct stat info;

@@ -17,6 +17,8 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm, const 
 zr_reading zr_reading_of(const zero_comm *comm, int threads, const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq);
 // --tokenizer, where it is given, else the model's, else bytes. "chars" are those of the corpus.
 zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const zr_corpus *corpus, zr_tokenizer **out, zero_error *error);
+// Says so where a BPE has no end token: documents then follow each other without a border.
+void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger);
 // The chat template of the tokenizer: of a directory that --tokenizer names, else of the model's.
 zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format, zr_chat *out, zero_error *error);
 

@@ -63,6 +63,7 @@ zero_status zr_train_read(zr_train *train, zero_error *error)
 {
     ZERO_TRY(open_corpora(train, error));
     ZERO_TRY(zr_reading_tokenizer(train->options->model_dir, train->options->tokenizer, train->corpus, &train->tokenizer, error));
+    zr_reading_warn(train->tokenizer, &train->logger);
     ZERO_TRY(read_shape(train, error));
     ZERO_TRY(zr_lm_create(&train->model_config, &train->model, error));
     train->parameters = zr_model_parameters(train->model);

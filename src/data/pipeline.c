@@ -237,9 +237,11 @@ zero_status zr_pipeline_load(zr_bpe_loader *loader, const json_t *root, zero_err
     return load_decoders(loader, json_object_get(root, "decoder"), error);
 }
 
-zero_status zr_pipeline_gpt2(zr_bpe_loader *loader, zero_error *error)
+zero_status zr_pipeline_gpt2(zr_bpe_loader *loader, bool prefix, zero_error *error)
 {
     loader->bpe->byte_level = loader->bpe->decoder.byte_level = true;
+    if (prefix)
+        new_step(loader->bpe, ZR_SPLIT_PREFIX, NULL);
     new_step(loader->bpe, ZR_SPLIT_PIECES, zr_pieces_gpt2());
     return ZERO_OK;
 }

@@ -1,5 +1,6 @@
-// A tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and merges.txt; beside either tokenizer_config.json,
-// which says what ends a text. What was read is kept, so that a model that is exported carries the same files.
+// A tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and merges.txt (gpt2_files.c); beside either
+// tokenizer_config.json and special_tokens_map.json, which say what ends a text. What was read is kept, so that a model that is exported
+// carries the same files.
 #include "base/file.h"
 #include "base/random.h"
 #include "data/bpe_load.h"
@@ -53,27 +54,40 @@ static zero_status parse(const source *from, const zr_tokenizer_file *file, json
     return status;
 }
 
-// "eos_token": a string, or an object with a "content".
-static const char *name_of(const json_t *config, const char *key)
+const json_t *zr_token_setting(const zr_token_settings *settings, const char *key)
 {
-    const json_t *token = json_object_get(config, key);
-    return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+    const json_t *older = json_object_get(settings->config, "added_tokens_decoder") ? NULL : json_object_get(settings->special, key);
+    return older ? older : json_object_get(settings->config, key);
 }
 
-// What tokenizer_config.json says, or what its absence leaves to be known by name.
-static zero_status apply_config(const char *path, zr_tokenizer *tokenizer, const json_t *config, zero_error *error)
+const char *zr_token_content(const json_t *named)
+{
+    return json_string_value(json_is_object(named) ? json_object_get(named, "content") : named);
+}
+
+// What ends a text: as it is named, or, where nothing names it, by its usual names.
+static zero_status find_end(const char *path, zr_tokenizer *tokenizer, const zr_token_settings *settings, zero_error *error)
 {
     static const char *const usual[] = {"<|endoftext|>", "</s>", "<|end_of_text|>"};
-    const char *end = name_of(config, "eos_token"), *begin = name_of(config, "bos_token");
-    zr_bpe *bpe = tokenizer->bpe;
+    const json_t *named = zr_token_setting(settings, "eos_token");
+    const char *end = zr_token_content(named);
     tokenizer->end = -1;
     if (end && *end && !zr_tokenizer_find(tokenizer, end, &tokenizer->end))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: the eos_token \"%.100s\" of tokenizer_config.json is no token of it", path, end);
-    for (int i = 0; i < ZR_COUNT(usual) && !config && tokenizer->end < 0; i++)
+        return zr_fail(error, ZERO_ERR_DATA, "%s: the eos_token \"%.100s\" of %s is no token of it", path, end,
+                       named == json_object_get(settings->config, "eos_token") ? "tokenizer_config.json" : "special_tokens_map.json");
+    for (int i = 0; i < ZR_COUNT(usual) && !named && tokenizer->end < 0; i++)
         zr_tokenizer_find(tokenizer, usual[i], &tokenizer->end);
-    const json_t *add = json_object_get(config, "add_bos_token");
+    return ZERO_OK;
+}
+
+// What the files beside it say of the tokenizer.
+static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer, const zr_token_settings *settings, zero_error *error)
+{
+    const char *begin = zr_token_content(zr_token_setting(settings, "bos_token"));
+    zr_bpe *bpe = tokenizer->bpe;
     int32_t id = -1;
-    if (!json_is_true(add) || bpe->prefix_count || !begin || !zr_tokenizer_find(tokenizer, begin, &id))
+    ZERO_TRY(find_end(path, tokenizer, settings, error));
+    if (!json_is_true(json_object_get(settings->config, "add_bos_token")) || bpe->prefix_count || !begin || !zr_tokenizer_find(tokenizer, begin, &id))
         return ZERO_OK;
     if (!bpe->prefix)
         bpe->prefix = zr_alloc(sizeof *bpe->prefix, error);
@@ -117,7 +131,7 @@ static zero_status check_model(const char *path, const json_t *root, zero_error 
     return ZERO_OK;
 }
 
-static zero_status from_json(const char *path, const json_t *root, const json_t *config, zr_tokenizer **out, zero_error *error)
+static zero_status from_json(const char *path, const json_t *root, const zr_token_settings *settings, zr_tokenizer **out, zero_error *error)
 {
     ZERO_TRY(check_model(path, root, error));
     ZERO_TRY(zr_plain_load(path, root, out, error));
@@ -128,33 +142,15 @@ static zero_status from_json(const char *path, const json_t *root, const json_t 
     if (status == ZERO_OK)
         status = load_json(&loader, root, error);
     if (status == ZERO_OK)
-        status = apply_config(path, loader.tokenizer, config, error);
+        status = apply_settings(path, loader.tokenizer, settings, error);
     *out = loader.tokenizer;
     return status;
 }
 
-// Of a directory with vocab.json and merges.txt: GPT-2's pre-tokenizer, and its one special token where it is there.
-static zero_status load_gpt2(zr_bpe_loader *loader, json_t *vocab, const zr_tokenizer_file *merges, zero_error *error)
-{
-    const json_t *id = json_object_get(vocab, "<|endoftext|>");
-    json_t *added = id ? json_pack("[{s:s,s:O,s:b,s:b}]", "content", "<|endoftext|>", "id", id, "special", 1, "normalized", 0) : json_array();
-    zero_status status = added ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory", loader->path);
-    loader->bpe->unk = -1;
-    if (status == ZERO_OK && !json_is_object(vocab))
-        status = zr_fail(error, ZERO_ERR_DATA, "%s: no object of tokens and their ids, as vocab.json is", loader->path);
-    if (status == ZERO_OK)
-        status = zr_bpe_load_vocabulary(loader, vocab, added, error);
-    json_decref(added);
-    ZERO_TRY(status);
-    ZERO_TRY(zr_bpe_load_merges_text(loader, merges->data, merges->length, error));
-    ZERO_TRY(zr_pipeline_gpt2(loader, error));
-    return zr_bpe_finish(loader, error);
-}
-
-static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_file, const zr_tokenizer_file *merges, const json_t *config, zr_tokenizer **out,
+static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_file, const zr_tokenizer_file *merges, const zr_token_settings *settings, zr_tokenizer **out,
                                   zero_error *error)
 {
-    const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
+    const char *class = json_string_value(json_object_get(settings->config, "tokenizer_class"));
     json_t *vocab = NULL;
     zr_bpe_loader loader;
     if (class && strncmp(class, "GPT2Tokenizer", 13) != 0)
@@ -162,9 +158,9 @@ static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_f
     ZERO_TRY(parse(from, vocab_file, &vocab, error));
     zero_status status = new_bpe(&loader, from->path, error);
     if (status == ZERO_OK)
-        status = load_gpt2(&loader, vocab, merges, error);
+        status = zr_gpt2_load(&loader, settings, vocab, merges->data, merges->length, error);
     if (status == ZERO_OK)
-        status = apply_config(from->path, loader.tokenizer, config, error);
+        status = apply_settings(from->path, loader.tokenizer, settings, error);
     json_decref(vocab);
     *out = loader.tokenizer;
     return status;
@@ -193,23 +189,35 @@ static zero_status fail_absent(const source *from, zero_error *error)
     return zr_fail(error, ZERO_ERR_IO, "no tokenizer.json in \"%s\"", from->path);
 }
 
-static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *file, const json_t *config, zr_tokenizer **out, zero_error *error)
+static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *file, const zr_token_settings *settings, zr_tokenizer **out, zero_error *error)
 {
     json_t *root = NULL;
     char *path = path_of(from, file->name, error);
     zero_status status = path ? parse(from, file, &root, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
-        status = from_json(path, root, config, out, error);
+        status = from_json(path, root, settings, out, error);
     json_decref(root);
     zr_free(path);
     return status;
 }
 
+static zero_status parse_settings(const source *from, zr_token_settings *out, zero_error *error)
+{
+    for (int i = 0; i < from->count; i++) {
+        const zr_tokenizer_file *file = &from->files[i];
+        json_t **where = !strcmp(file->name, "tokenizer_config.json") ? &out->config : !strcmp(file->name, "special_tokens_map.json") ? &out->special
+                         : !strcmp(file->name, "added_tokens.json")   ? &out->added  : NULL;
+        if (where)
+            ZERO_TRY(parse(from, file, where, error));
+    }
+    return ZERO_OK;
+}
+
 static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
 {
-    static const char *const beside[] = {"special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}; // kept, not read
-    const zr_tokenizer_file *json, *vocab = NULL, *merges = NULL, *config_file, *ignored;
-    json_t *config = NULL;
+    static const char *const beside[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}; // the last is kept, not read
+    const zr_tokenizer_file *json, *vocab = NULL, *merges = NULL, *kept;
+    zr_token_settings settings = {0};
     ZERO_TRY(keep_file(from, "tokenizer.json", &json, error));
     if (from->directory) {
         ZERO_TRY(keep_file(from, "vocab.json", &vocab, error));
@@ -217,13 +225,14 @@ static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
     }
     if (!json && !(vocab && merges))
         return from->directory ? fail_absent(from, error) : zr_fail(error, ZERO_ERR_IO, "there is no tokenizer at \"%s\"", from->path);
-    ZERO_TRY(keep_file(from, "tokenizer_config.json", &config_file, error));
     for (int i = 0; i < ZR_COUNT(beside); i++)
-        ZERO_TRY(keep_file(from, beside[i], &ignored, error));
-    zero_status status = config_file ? parse(from, config_file, &config, error) : ZERO_OK;
+        ZERO_TRY(keep_file(from, beside[i], &kept, error));
+    zero_status status = parse_settings(from, &settings, error);
     if (status == ZERO_OK)
-        status = json ? load_tokenizer_json(from, json, config, out, error) : from_two_files(from, vocab, merges, config, out, error);
-    json_decref(config);
+        status = json ? load_tokenizer_json(from, json, &settings, out, error) : from_two_files(from, vocab, merges, &settings, out, error);
+    json_decref(settings.config);
+    json_decref(settings.special);
+    json_decref(settings.added);
     return status;
 }
 
@@ -232,7 +241,7 @@ static void hand_over(source *from, zr_tokenizer *tokenizer)
 {
     if (!tokenizer->bpe)
         return;
-    uint64_t hash = zr_hash_text("BPE");
+    uint64_t hash = zr_hash_text("BPE") ^ tokenizer->fingerprint; // of what these files do not say
     bool json = strcmp(from->files[0].name, "tokenizer.json") == 0;
     for (int i = 0; i < (json ? 1 : 2); i++)
         hash = zr_hash_bytes(from->files[i].data, from->files[i].length, hash);
