@@ -134,6 +134,24 @@ static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t le
     return false;
 }
 
+// Whether an added token that is sought in normalised text may stand at a cut in a form that near_added does not know: it holds white space
+// or what a space becomes, or it strips the white space beside it and is composed from other characters.
+static bool hides_added(const zr_bpe *bpe)
+{
+    for (int i = 0; i < bpe->added_count; i++) {
+        const zr_added_token *token = &bpe->added[i];
+        bool hides = token->normalized && bpe->normal_count && strpbrk(token->content, " \n");
+        for (int n = 0; n < bpe->normal_count && token->normalized; n++) {
+            const zr_normal_step *step = &bpe->normal[n];
+            hides |= step->kind == ZR_NORMAL_NFC && (token->lstrip || token->rstrip);
+            hides |= step->kind == ZR_NORMAL_REPLACE && strstr(token->content, step->to);
+        }
+        if (hides)
+            return true;
+    }
+    return false;
+}
+
 typedef enum cut_kind { CUT_NOWHERE, CUT_WORDS, CUT_WORDS_AND_LINES } cut_kind;
 
 // "a b" is cut before the space, "a\nx" after the new line: there every pre-tokenizer known here ends a piece, and no normalizer looks
@@ -142,14 +160,13 @@ typedef enum cut_kind { CUT_NOWHERE, CUT_WORDS, CUT_WORDS_AND_LINES } cut_kind;
 static cut_kind cuts_of(const zr_bpe *bpe)
 {
     bool pieces = false, prefix_later = false;
+    if (hides_added(bpe))
+        return CUT_NOWHERE;
     for (int i = 0; i < bpe->split_count; i++) {
         const zr_split_step *how = &bpe->split[i];
         prefix_later |= how->kind == ZR_SPLIT_PREFIX && i > 0;
         pieces |= how->kind == ZR_SPLIT_PIECES && how->next != zr_piece_digit && how->next != zr_piece_digits;
     }
-    for (int i = 0; i < bpe->added_count; i++)
-        if (bpe->added[i].normalized && bpe->normal_count && strpbrk(bpe->added[i].content, " \n"))
-            return CUT_NOWHERE;
     for (int i = 0; i < bpe->normal_count; i++)
         if (bpe->normal[i].kind == ZR_NORMAL_REPLACE && strcmp(bpe->normal[i].from, " ") != 0)
             return CUT_NOWHERE;
