@@ -45,6 +45,7 @@ typedef struct zr_split_step { // one stage of the pre-tokenizer
 } zr_split_step;
 
 enum { ZR_STEPS = 8 };
+enum { ZR_MOST_GROWTH = 64 }; // times as many bytes as before, and one more: what normalizers and decoders may make of a text; NFC makes 3 at most
 
 #define ZR_METASPACE "\xe2\x96\x81" // U+2581, which SentencePiece writes for a space
 
@@ -123,7 +124,7 @@ zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length);
 // ids (n) become the merged word, in place; returns how many are left, -1: no memory.
 int64_t zr_bpe_merge(zr_encoder *encoder, int32_t *ids, int64_t n);
 
-// Normalises; *out is `text` itself where nothing is to do, else lies in the encoder's memory until the next call.
+// Normalises; what grows beyond all proportion is ZERO_ERR_DATA. *out is `text` itself where nothing is to do, else lies in the encoder's memory until the next call.
 zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, size_t length, const char **out, size_t *out_length);
 // Pre-tokenizes one segment and encodes its pieces. `begins`: the segment stands at the beginning of the text.
 zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, size_t length);

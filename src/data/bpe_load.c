@@ -314,6 +314,8 @@ static zero_status decode_token(zr_bpe_loader *loader, int32_t id, zr_buffer *wo
     }
     if (work->failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the text of its tokens", loader->path);
+    if (work->length / ZR_MOST_GROWTH > spelled.length)
+        return zr_fail(error, ZERO_ERR_DATA, "%s: the decoder makes more than %d times as many bytes of the token \"%.*s\"", loader->path, ZR_MOST_GROWTH, (int)ZR_MIN(spelled.length, 100u), text);
     if (work->length == spelled.length && memcmp(work->data, text, work->length) == 0)
         return ZERO_OK;
     return append_text(loader, work->data, work->length, &bpe->bytes[id], error);
@@ -379,7 +381,7 @@ static bool find_words_apart(const zr_tokenizer *tokenizer)
 static zero_status finish_added(zr_bpe_loader *loader, zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
-    zr_encoder work = {.tokenizer = loader->tokenizer, .error = error};
+    zr_encoder work = {.tokenizer = loader->tokenizer, .name = loader->path, .error = error};
     zero_status status = ZERO_OK;
     for (int i = 0; i < bpe->added_count && status == ZERO_OK; i++) {
         zr_added_token *token = &bpe->added[i];

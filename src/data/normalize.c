@@ -10,7 +10,16 @@ typedef struct normal_text { // what the steps have made so far
     const char *text;
     size_t length;
     zr_scratch *room; // where `text` lies; NULL: it is the caller's
+    size_t most;      // bytes that it may have
 } normal_text;
+
+// A few strings of a file, one replaced by the next, could ask for any amount of memory. `more`: bytes beyond `length`.
+static zero_status check_growth(const zr_encoder *encoder, const normal_text *now, size_t length, size_t more)
+{
+    if (length <= now->most && more <= now->most - length)
+        return ZERO_OK;
+    return zr_fail(encoder->error, ZERO_ERR_DATA, "%s: the tokenizer's normalizer makes more than %d times as many bytes of it", encoder->name, ZR_MOST_GROWTH);
+}
 
 static zr_scratch *other_room(zr_encoder *encoder, const normal_text *now)
 {
@@ -21,12 +30,13 @@ static zero_status prepend(zr_encoder *encoder, const char *what, normal_text *n
 {
     size_t width = strlen(what);
     zr_scratch *room = other_room(encoder, now);
+    ZERO_TRY(check_growth(encoder, now, now->length, width));
     char *to = zr_scratch_get(room, now->length + width, encoder->error);
     if (!to)
         return ZERO_ERR_MEMORY;
     memcpy(to, what, width);
     memcpy(to + width, now->text, now->length);
-    *now = (normal_text){.text = to, .length = now->length + width, .room = room};
+    *now = (normal_text){.text = to, .length = now->length + width, .room = room, .most = now->most};
     return ZERO_OK;
 }
 
@@ -44,7 +54,9 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
     if (!count)
         return ZERO_OK;
     zr_scratch *room = other_room(encoder, now);
-    char *out = zr_scratch_get(room, now->length + count * to, encoder->error);
+    size_t rest = now->length - count * from;
+    ZERO_TRY(check_growth(encoder, now, rest, to > SIZE_MAX / count ? SIZE_MAX : count * to));
+    char *out = zr_scratch_get(room, rest + count * to, encoder->error);
     if (!out)
         return ZERO_ERR_MEMORY;
     const char *at = now->text, *end = now->text + now->length;
@@ -56,7 +68,7 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
         length += to;
     }
     memcpy(out + length, at, (size_t)(end - at));
-    *now = (normal_text){.text = out, .length = length + (size_t)(end - at), .room = room};
+    *now = (normal_text){.text = out, .length = length + (size_t)(end - at), .room = room, .most = now->most};
     return ZERO_OK;
 }
 
@@ -144,11 +156,13 @@ static zero_status nfc(zr_encoder *encoder, normal_text *now)
         return ZERO_OK;
     zr_buffer made = {0};
     zero_status status = make_nfc(now->text, now->length, &made, encoder->error);
+    if (status == ZERO_OK)
+        status = check_growth(encoder, now, made.length, 0);
     zr_scratch *room = other_room(encoder, now);
     char *to = status == ZERO_OK ? zr_scratch_get(room, made.length, encoder->error) : NULL;
     if (to) {
         memcpy(to, made.data, made.length);
-        *now = (normal_text){.text = to, .length = made.length, .room = room};
+        *now = (normal_text){.text = to, .length = made.length, .room = room, .most = now->most};
     } else if (status == ZERO_OK) {
         status = ZERO_ERR_MEMORY;
     }
@@ -159,7 +173,7 @@ static zero_status nfc(zr_encoder *encoder, normal_text *now)
 zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, size_t length, const char **out, size_t *out_length)
 {
     const zr_bpe *bpe = encoder->tokenizer->bpe;
-    normal_text now = {.text = text, .length = length};
+    normal_text now = {.text = text, .length = length, .most = length < SIZE_MAX / ZR_MOST_GROWTH - 1 ? ZR_MOST_GROWTH * (length + 1) : SIZE_MAX};
     for (int i = 0; i < bpe->normal_count; i++) {
         const zr_normal_step *step = &bpe->normal[i];
         bool empty = now.length == 0;

@@ -103,8 +103,9 @@ static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_er
 static zero_status load_metaspace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
     const char *space = text_of(part, "replacement");
+    int32_t character;
     zr_split_step *step = new_step(loader->bpe, ZR_SPLIT_METASPACE, NULL);
-    if (!step || !*space)
+    if (!step || !*space || (size_t)zr_utf8_next(space, strlen(space), &character) != strlen(space))
         return fail_part(loader, "pre-tokenizer", part, error);
     step->prefix = prefix_of(part);
     step->splits = flag_of(part, "split", true);

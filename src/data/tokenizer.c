@@ -103,42 +103,13 @@ zero_status zr_encoder_append(zr_encoder *encoder, zr_encode_mode mode, const ch
     return encoder->tokenizer->ops->encode(encoder, text, first, end);
 }
 
-int64_t zr_tokenizer_room(const zr_tokenizer *tokenizer, size_t length)
-{
-    const zr_bpe *bpe = tokenizer->bpe;
-    int64_t each = 1, once = 0; // bytes that a byte may become, and that a segment is given
-    for (int i = 0; bpe && i < bpe->normal_count; i++) {
-        const zr_normal_step *step = &bpe->normal[i];
-        each *= step->kind == ZR_NORMAL_NFC ? 3 : step->kind == ZR_NORMAL_REPLACE ? ZR_MAX((int64_t)strlen(step->to), (int64_t)1) : 1;
-        once += step->kind == ZR_NORMAL_PREPEND ? (int64_t)strlen(step->to) : 0;
-    }
-    for (int i = 0; bpe && i < bpe->split_count; i++) {
-        each *= bpe->split[i].kind == ZR_SPLIT_METASPACE ? ZR_MAX((int64_t)strlen(bpe->split[i].space), (int64_t)1) : 1;
-        once += bpe->split[i].kind == ZR_SPLIT_PREFIX ? 1 : bpe->split[i].kind == ZR_SPLIT_METASPACE ? (int64_t)strlen(bpe->split[i].space) : 0;
-    }
-    return (int64_t)length * each * (1 + once); // every byte may be a segment of its own
-}
-
-zero_status zr_tokenizer_encode_part(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t end, const char *name, int32_t *ids, int64_t *count,
-                                     zero_error *error)
+zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, zr_ids *out, zero_error *error)
 {
     zr_encoder *encoder;
-    zr_ids made = {0};
     ZERO_TRY(zr_encoder_create(tokenizer, &encoder, error));
-    zero_status status = zr_encoder_append(encoder, ZR_ENCODE_TEXT, text, first, end, name, &made, error);
-    if (status == ZERO_OK) {
-        assert(made.count <= zr_tokenizer_room(tokenizer, end - first));
-        memcpy(ids, made.at, (size_t)made.count * sizeof *ids);
-        *count = made.count;
-    }
-    zr_ids_free(&made);
+    zero_status status = zr_encoder_append(encoder, ZR_ENCODE_TEXT, text, 0, length, name, out, error);
     zr_encoder_destroy(encoder);
     return status;
-}
-
-zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, int32_t *ids, int64_t *count, zero_error *error)
-{
-    return zr_tokenizer_encode_part(tokenizer, text, 0, length, name, ids, count, error);
 }
 
 bool zr_tokenizer_find(const zr_tokenizer *tokenizer, const char *content, int32_t *id)

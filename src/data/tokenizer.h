@@ -40,13 +40,9 @@ bool zr_tokenizer_is_special(const zr_tokenizer *tokenizer, int32_t id);
 // What the file's post-processor puts before and after a text (often a begin token). Encoding never adds it: who wants it does.
 void zr_tokenizer_template(const zr_tokenizer *tokenizer, const int32_t **before, int *before_count, const int32_t **after, int *after_count);
 
-// ids must have room for zr_tokenizer_room tokens; *count are written. Unknown characters and invalid UTF-8 where the tokenizer has
-// no token for them: ZERO_ERR_DATA, name, byte offset. Mode TEXT.
-int64_t zr_tokenizer_room(const zr_tokenizer *tokenizer, size_t length);
-zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, int32_t *ids, int64_t *count, zero_error *error);
-// The same for text[first, end), whose ends are boundaries; offsets in messages count from `text`.
-zero_status zr_tokenizer_encode_part(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t end, const char *name, int32_t *ids, int64_t *count,
-                                     zero_error *error);
+// Appends the ids of a whole text, mode TEXT. Unknown characters and invalid UTF-8 where the tokenizer has no token for them, and a text that
+// its normalizer makes long beyond all proportion: ZERO_ERR_DATA, with `name` and, where one is at fault, the byte offset.
+zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, zr_ids *out, zero_error *error);
 // An end such that the ids of text[first, end) and those of text[end, length) are, one after the other, those of the whole. The largest
 // up to `limit` where there is one, else the next one after it; `length` where the text has no such place.
 size_t zr_tokenizer_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit, size_t length);

@@ -57,22 +57,20 @@ static void what_is_learnt_is_read(void **state)
     size_t length;
     char *text = read_text("learnt.txt", &length);
     zr_tokenizer *tokenizer;
-    int64_t count;
+    zr_ids ids = {0};
     zr_buffer back = {0};
     learn_into(dir->directory, text, length, 380, 3);
     assert_int_equal(zr_tokenizer_load(dir->directory, &tokenizer, NULL), ZERO_OK);
     assert_int_equal(zr_tokenizer_vocabulary(tokenizer), 380);
     assert_int_equal(zr_tokenizer_end(tokenizer), 0);
-    int32_t *ids = zr_alloc(length * sizeof *ids, NULL);
-    assert_int_equal(zr_tokenizer_room(tokenizer, length), length);
-    assert_int_equal(zr_tokenizer_encode(tokenizer, text, length, "text", ids, &count, NULL), ZERO_OK);
-    assert_true(count < (int64_t)length / 2);
-    for (int64_t i = 0; i < count; i++)
-        zr_tokenizer_decode(tokenizer, ids[i], &back);
+    assert_int_equal(zr_tokenizer_encode(tokenizer, text, length, "text", &ids, NULL), ZERO_OK);
+    assert_true(ids.count < (int64_t)length / 2);
+    for (int64_t i = 0; i < ids.count; i++)
+        zr_tokenizer_decode(tokenizer, ids.at[i], &back);
     assert_int_equal(back.length, length);
     assert_memory_equal(back.data, text, length);
     zr_buffer_free(&back);
-    zr_free(ids);
+    zr_ids_free(&ids);
     zr_tokenizer_destroy(tokenizer);
     zr_free(text);
 }

@@ -45,37 +45,36 @@ static char *read_file(const char *directory, const char *name, size_t *length)
 
 static void assert_round_trip(const zr_tokenizer *tokenizer, const char *text, size_t length)
 {
-    int32_t *ids = zr_alloc(length * sizeof *ids, NULL);
-    int64_t count = -1;
+    zr_ids ids = {0};
     zr_buffer back = {0};
-    assert_int_equal(zr_tokenizer_encode(tokenizer, text, length, "text", ids, &count, NULL), ZERO_OK);
-    for (int64_t i = 0; i < count; i++) {
-        assert_in_range(ids[i], 0, zr_tokenizer_vocabulary(tokenizer) - 1);
-        zr_tokenizer_decode(tokenizer, ids[i], &back);
+    assert_int_equal(zr_tokenizer_encode(tokenizer, text, length, "text", &ids, NULL), ZERO_OK);
+    for (int64_t i = 0; i < ids.count; i++) {
+        assert_in_range(ids.at[i], 0, zr_tokenizer_vocabulary(tokenizer) - 1);
+        zr_tokenizer_decode(tokenizer, ids.at[i], &back);
     }
     assert_false(back.failed);
     assert_int_equal(back.length, length);
     assert_memory_equal(back.data, text, length);
     zr_buffer_free(&back);
-    zr_free(ids);
+    zr_ids_free(&ids);
 }
 
 static void test_bytes_are_their_ids(void **state)
 {
     char all[256];
-    int32_t ids[256];
-    int64_t count;
+    zr_ids ids = {0};
     zr_tokenizer *tokenizer;
     for (int i = 0; i < 256; i++)
         all[i] = (char)i;
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_BYTES, NULL, 0, "none", &tokenizer, NULL), ZERO_OK);
-    assert_int_equal(zr_tokenizer_encode(tokenizer, all, 256, "all", ids, &count, NULL), ZERO_OK);
-    assert_int_equal(count, 256);
+    assert_int_equal(zr_tokenizer_encode(tokenizer, all, 256, "all", &ids, NULL), ZERO_OK);
+    assert_int_equal(ids.count, 256);
     for (int i = 0; i < 256; i++)
-        assert_int_equal(ids[i], i);
+        assert_int_equal(ids.at[i], i);
     assert_round_trip(tokenizer, all, 256);
     assert_int_equal(zr_tokenizer_vocabulary(tokenizer), 256);
     assert_string_equal(zr_tokenizer_name(tokenizer), "bytes");
+    zr_ids_free(&ids);
     zr_tokenizer_destroy(tokenizer);
 }
 
@@ -100,18 +99,17 @@ static void test_every_character_there_is(void **state)
             length += put_character(text + length, c);
     }
     const int32_t characters = 0x110000 - 0x800 - 1;
-    int32_t *ids = zr_alloc(length * sizeof *ids, NULL);
-    int64_t count;
+    zr_ids ids = {0};
     zr_tokenizer *tokenizer;
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, text, length, "all", &tokenizer, NULL), ZERO_OK);
     assert_int_equal(zr_tokenizer_vocabulary(tokenizer), characters);
-    assert_int_equal(zr_tokenizer_encode(tokenizer, text, length, "all", ids, &count, NULL), ZERO_OK);
-    assert_int_equal(count, characters);
+    assert_int_equal(zr_tokenizer_encode(tokenizer, text, length, "all", &ids, NULL), ZERO_OK);
+    assert_int_equal(ids.count, characters);
     for (int32_t i = 0; i < characters; i++)
-        assert_int_equal(ids[i], characters - 1 - i);
+        assert_int_equal(ids.at[i], characters - 1 - i);
     assert_round_trip(tokenizer, text, length);
     zr_tokenizer_destroy(tokenizer);
-    zr_free(ids);
+    zr_ids_free(&ids);
     zr_free(text);
 }
 
@@ -143,15 +141,15 @@ static void test_invalid_utf8_is_refused_where_it_is(void **state)
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, "ab\xc3\xa9", 4, "good", &all, NULL), ZERO_OK);
     for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) {
         char text[16];
-        int32_t ids[16];
-        int64_t count;
+        zr_ids ids = {0};
         zero_error error;
         size_t length = (size_t)snprintf(text, sizeof text, "ab\xc3\xa9%s", invalid[i]);
         assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, text, length, "bad.txt", &none, &error),
                          ZERO_ERR_DATA);
         assert_non_null(strstr(error.message, "bad.txt: byte 4 "));
-        assert_int_equal(zr_tokenizer_encode(all, text, length, "bad.txt", ids, &count, &error), ZERO_ERR_DATA);
+        assert_int_equal(zr_tokenizer_encode(all, text, length, "bad.txt", &ids, &error), ZERO_ERR_DATA);
         assert_non_null(strstr(error.message, "bad.txt: byte 4 "));
+        zr_ids_free(&ids);
     }
     assert_null(none);
     zr_tokenizer_destroy(all);
@@ -167,13 +165,13 @@ static void test_text_that_chars_cannot_hold(void **state)
     assert_non_null(strstr(error.message, "none.txt"));
     assert_null(tokenizer);
 
-    int32_t ids[8];
-    int64_t count;
+    zr_ids ids = {0};
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, "abc", 3, "abc", &tokenizer, NULL), ZERO_OK);
-    assert_int_equal(zr_tokenizer_encode(tokenizer, "ab\xe2\x82\xac", 5, "new.txt", ids, &count, &error),
+    assert_int_equal(zr_tokenizer_encode(tokenizer, "ab\xe2\x82\xac", 5, "new.txt", &ids, &error),
                      ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "new.txt: byte 2: the character U+20AC"));
-    assert_int_equal(zr_tokenizer_encode(tokenizer, "a\0", 2, "new.txt", ids, &count, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_tokenizer_encode(tokenizer, "a\0", 2, "new.txt", &ids, &error), ZERO_ERR_DATA);
+    zr_ids_free(&ids);
     zr_tokenizer_destroy(tokenizer);
 }
 
@@ -181,14 +179,17 @@ static void test_parts_give_offsets_of_the_whole(void **state)
 {
     zr_tokenizer *tokenizer;
     zero_error error;
-    int32_t ids[8];
-    int64_t count;
+    zr_ids ids = {0};
+    zr_encoder *encoder;
     assert_int_equal(zr_tokenizer_create(ZR_TOKENIZER_CHARS, "abc", 3, "abc", &tokenizer, NULL), ZERO_OK);
-    assert_int_equal(zr_tokenizer_encode_part(tokenizer, "abccba", 2, 5, "abc", ids, &count, NULL), ZERO_OK);
-    assert_int_equal(count, 3);
-    assert_memory_equal(ids, ((int32_t[]){2, 2, 1}), sizeof(int32_t[3]));
-    assert_int_equal(zr_tokenizer_encode_part(tokenizer, "abca?a", 3, 6, "abc", ids, &count, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_encoder_create(tokenizer, &encoder, NULL), ZERO_OK);
+    assert_int_equal(zr_encoder_append(encoder, ZR_ENCODE_TEXT, "abccba", 2, 5, "abc", &ids, NULL), ZERO_OK);
+    assert_int_equal(ids.count, 3);
+    assert_memory_equal(ids.at, ((int32_t[]){2, 2, 1}), sizeof(int32_t[3]));
+    assert_int_equal(zr_encoder_append(encoder, ZR_ENCODE_TEXT, "abca?a", 3, 6, "abc", &ids, &error), ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "byte 4:"));
+    zr_ids_free(&ids);
+    zr_encoder_destroy(encoder);
     zr_tokenizer_destroy(tokenizer);
 }
 
@@ -211,8 +212,7 @@ static void test_written_and_read_back(void **state)
     for (int kind = ZR_TOKENIZER_BYTES; kind <= ZR_TOKENIZER_CHARS; kind++) {
         char *directory = make_directory();
         zr_tokenizer *written, *read;
-        int32_t ids[2][sizeof sample];
-        int64_t count[2];
+        zr_ids ids[2] = {{0}};
         assert_int_equal(
             zr_tokenizer_create((zr_tokenizer_kind)kind, sample, sizeof sample - 1, "sample", &written, NULL), ZERO_OK);
         assert_int_equal(zr_tokenizer_save(written, directory, NULL), ZERO_OK);
@@ -220,12 +220,14 @@ static void test_written_and_read_back(void **state)
         assert_int_equal(zr_tokenizer_kind_of(read), kind);
         assert_string_equal(zr_tokenizer_name(read), zr_tokenizer_name(written));
         assert_int_equal(zr_tokenizer_vocabulary(read), zr_tokenizer_vocabulary(written));
-        assert_int_equal(zr_tokenizer_encode(written, sample, sizeof sample - 1, "sample", ids[0], &count[0], NULL),
+        assert_int_equal(zr_tokenizer_encode(written, sample, sizeof sample - 1, "sample", &ids[0], NULL),
                          ZERO_OK);
-        assert_int_equal(zr_tokenizer_encode(read, sample, sizeof sample - 1, "sample", ids[1], &count[1], NULL),
+        assert_int_equal(zr_tokenizer_encode(read, sample, sizeof sample - 1, "sample", &ids[1], NULL),
                          ZERO_OK);
-        assert_int_equal(count[0], count[1]);
-        assert_memory_equal(ids[0], ids[1], (size_t)count[0] * sizeof(int32_t));
+        assert_int_equal(ids[0].count, ids[1].count);
+        assert_memory_equal(ids[0].at, ids[1].at, (size_t)ids[0].count * sizeof(int32_t));
+        zr_ids_free(&ids[0]);
+        zr_ids_free(&ids[1]);
         assert_round_trip(read, sample, sizeof sample - 1);
         size_t length;
         char *config = read_file(directory, "tokenizer_config.json", &length);

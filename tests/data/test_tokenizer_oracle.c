@@ -20,17 +20,16 @@ static zero_status write_kind(zr_tokenizer_kind kind, const char *root, const ch
 {
     char path[256];
     zr_tokenizer *tokenizer;
-    int64_t count;
-    int32_t *ids = zr_alloc(length * sizeof *ids, error);
+    zr_ids ids = {0};
     ZERO_TRY(zr_tokenizer_create(kind, text, length, "sample", &tokenizer, error));
     snprintf(path, sizeof path, "%s/%s", root, zr_tokenizer_name(tokenizer));
     ZERO_TRY(zr_directory_create(path, error));
     ZERO_TRY(zr_tokenizer_save(tokenizer, path, error));
-    ZERO_TRY(zr_tokenizer_encode(tokenizer, text, length, "sample", ids, &count, error));
+    ZERO_TRY(zr_tokenizer_encode(tokenizer, text, length, "sample", &ids, error));
     strcat(path, "/ids.bin");
     zr_tokenizer_destroy(tokenizer);
-    zero_status status = zr_file_write_durable(path, ids, (size_t)count * sizeof *ids, error);
-    zr_free(ids);
+    zero_status status = zr_file_write_durable(path, ids.at, (size_t)ids.count * sizeof *ids.at, error);
+    zr_ids_free(&ids);
     return status;
 }
 
