@@ -29,12 +29,12 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas; bench optimizer: those of a rank"},
     [OPT_DATA] = {.name = "--data", .argument = "FILE...", .kind = CLI_TEXTS, .commands = TRAIN | EVAL | VERIFY | TOKENIZE | TOKENIZER | DATA,
         .help = "[KIND:]PATH[:WEIGHT] each: text, JSONL or token files, patterns too; one after another, or mixed by weights that all have (docs/data.md); "
-                "tokenize, tokenizer: text files, each a document; verify: where the data of the run lie now"},
+                "tokenize, tokenizer: text and JSONL, without weights; verify: where the data of the run lie now"},
     [OPT_VAL] = {.name = "--val", .argument = "FILE|none", .kind = CLI_TEXT, .commands = TRAIN | DATA,
         .standard_text = "the last tenth of each of --data", .help = "held-out data, or none"},
-    [OPT_FIELD] = {.name = "--field", .argument = "NAME", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | DATA,
+    [OPT_FIELD] = {.name = "--field", .argument = "NAME", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE | TOKENIZE | TOKENIZER | DATA,
         .standard_text = "what a record has: messages; prompt and completion; text; generate: prompt", .help = "the field of JSONL records that is read, and no other"},
-    [OPT_CHAT] = {.name = "--chat", .argument = "FORMAT", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE | DATA,
+    [OPT_CHAT] = {.name = "--chat", .argument = "FORMAT", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE | TOKENIZE | DATA,
         .choices = "auto|chatml|llama2|llama3|llama3.1|mistral|mistral-spaced|mistral-2024", .standard_text = "auto: by the model's chat template; generate: no chat",
         .help = "how messages are written; generate: each prompt is what a user says, and the answer the assistant's"},
     [OPT_TOKENIZER] = {.name = "--tokenizer", .argument = "KIND", .kind = CLI_TEXT, .commands = TRAIN | TOKENIZE | DATA,
@@ -195,9 +195,10 @@ const cli_command cli_commands[CLI_COMMANDS] = {
         .detail = "Checksums of what is read are compared, memory is a few MiB whatever the size. --dtype and --shard-size are of --format hf. "
                   "A Hugging Face directory needs no conversion into a checkpoint: zero train --model starts from it."},
     [CLI_TOKENIZE] = {.name = "tokenize", .usage = "--tokenizer bytes|DIR|FILE --data FILE... --out FILE.bin [OPTION...]", .run = cli_tokenize,
-        .purpose = "text files to a token file, once",
-        .detail = "The file has llm.c's format: uint16 where ids fit, else uint32. Each text is encoded as a whole, whatever --threads; the tokenizer's end token, "
-                  "where it has one, follows it. FILE.bin.json says which tokenizer the ids are of."},
+        .purpose = "text and records to a token file, once",
+        .detail = "The file has llm.c's format: uint16 where ids fit, else uint32. The ids are those that a training reads of these data, whatever --threads; the "
+                  "tokenizer's end token, where it has one, follows each text and record. Records with prompts are refused: a token file cannot say what is no target. FILE.bin.json "
+                  "says which tokenizer the ids are of."},
     [CLI_TOKENIZER] = {.name = "tokenizer", .usage = "train --data FILE... --out DIR [--vocab N]", .choices = "train", .run = cli_tokenizer,
         .purpose = "a tokenizer of your own, learnt from text",
         .detail = "A byte-level BPE with GPT-2's pre-tokenizer, in a tokenizer.json that transformers opens. The same text gives the same file."},

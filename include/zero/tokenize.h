@@ -14,25 +14,29 @@ typedef void (*zero_bytes_done)(void *user, int64_t done, int64_t total);
 typedef struct zero_tokenize_options {
     size_t struct_size;
     const char *tokenizer;    // "bytes", a directory (tokenizer.json, or vocab.json and merges.txt), or a tokenizer.json
-    const char *const *data;  // (data_count) text files, each a document: the tokenizer's end token, where it has one, follows each
+    const char *const *data;  // (data_count) texts and JSONL, as in zero_train_options; the tokenizer's end token, where it has one, follows each text and record
     int data_count;
+    const char *field, *chat; // of JSONL, as in zero_train_options
     const char *out;          // llm.c's format: uint16 where ids fit, else uint32; out.json beside it says which tokenizer they are of
     int special;              // 1: what spells a special token in the text is that token; 0: it is text
     int threads;              // 0: the cores this machine allows
     int overwrite;            // 0: an `out` that exists is refused
+    zero_logger logger;
     zero_bytes_done progress; // may be NULL
     void *user;
 } zero_tokenize_options;
 
 typedef struct zero_tokenize_result { int64_t bytes, tokens, documents; int token_bytes; double seconds; } zero_tokenize_result;
 
-// One rank. The file holds its old content or the whole new one. The ids are those of each file encoded as one text.
+// One rank. The file holds its old content or the whole new one. The ids are those that a training reads of these data.
+// ZERO_ERR_DATA: data that hold tokens already; ZERO_ERR_USAGE: weights; ZERO_ERR_UNSUPPORTED: records of which some parts are no targets, which a token file cannot say.
 ZERO_API zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_result *out, zero_error *error);
 
 typedef struct zero_tokenizer_train_options {
     size_t struct_size;
-    const char *const *data;  // (data_count) text files
+    const char *const *data;  // (data_count) texts and JSONL, as in zero_train_options; messages are refused
     int data_count;
+    const char *field;        // of JSONL, as in zero_train_options
     int32_t vocabulary;       // tokens wanted: 256 bytes, the end of a text, and what is learnt
     int64_t least;            // a pair that occurs less often is not learnt; 0: 2
     const char *out_dir;      // tokenizer.json and tokenizer_config.json; made where it is not there

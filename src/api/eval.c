@@ -32,7 +32,9 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
                                       .watch = zr_reading_watch(&s->progress, comm, logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
     zr_reading_warn(s->loaded.tokenizer, logger);
-    return zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error);
+    ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error));
+    zr_reading_warn_empty(s->corpus, logger);
+    return ZERO_OK;
 }
 
 static zero_status read_inputs(zero_comm *comm, const zero_eval_options *options, subject *s, zero_error *error)

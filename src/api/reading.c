@@ -48,6 +48,13 @@ void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger)
         zr_log(logger, ZERO_LOG_WARNING, "the tokenizer names no end of a text (eos_token of tokenizer_config.json): documents follow each other without a border");
 }
 
+void zr_reading_warn_empty(const zr_corpus *corpus, const zero_logger *logger)
+{
+    int64_t empty = zr_corpus_empty(corpus);
+    if (empty)
+        zr_log(logger, ZERO_LOG_WARNING, "%lld record%s without text %s passed over", (long long)empty, empty == 1 ? "" : "s", empty == 1 ? "was" : "were");
+}
+
 zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format, zr_chat *out, zero_error *error)
 {
     struct stat info;

@@ -19,6 +19,8 @@ zr_reading zr_reading_of(const zero_comm *comm, int threads, const zr_tokenizer 
 zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const zr_corpus *corpus, zr_tokenizer **out, zero_error *error);
 // Says so where a BPE has no end token: documents then follow each other without a border.
 void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger);
+// Says how many records had no text, where there were any. Once they are read.
+void zr_reading_warn_empty(const zr_corpus *corpus, const zero_logger *logger);
 // The chat template of the tokenizer: of a directory that --tokenizer names, else of the model's.
 zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format, zr_chat *out, zero_error *error);
 

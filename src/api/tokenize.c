@@ -1,81 +1,44 @@
-// zero_tokenize and zero_tokenizer_train: text files to ids in a file, text files to a tokenizer.
+// zero_tokenize and zero_tokenizer_train: text files and records to ids in a file, or to a tokenizer.
+#include "api/reading.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
 #include "data/bpe_train.h"
-#include "data/crew.h"
-#include "data/text.h"
 #include "data/token_note.h"
 #include <zero/tokenize.h>
 
 #include <stdio.h>
 #include <string.h>
 
-typedef struct texts { // files mapped one at a time, and how far they are read
-    const char *const *paths;
-    int count;
-    int64_t done, total; // bytes: of the files before this one, of all
+typedef struct telling { // who is told how far it is
     zero_bytes_done progress;
     void *user;
-} texts;
+} telling;
 
-static zero_status measure(texts *t, zero_error *error)
-{
-    for (int i = 0; i < t->count; i++) {
-        zr_mapped_file file;
-        ZERO_TRY(zr_text_map(t->paths[i], &file, error));
-        t->total += (int64_t)file.length;
-        zr_file_unmap(&file);
-    }
-    return ZERO_OK;
-}
-
-static void tell(const texts *t, int64_t bytes)
+static void tell(const telling *t, int64_t done, int64_t total)
 {
     if (t->progress)
-        t->progress(t->user, t->done + bytes, t->total);
+        t->progress(t->user, done, total);
+}
+
+static void beat(void *user, const char *name, size_t done, size_t total)
+{
+    tell(user, (int64_t)done, (int64_t)total);
 }
 
 typedef struct tokenizing {
-    texts texts;
+    telling telling;
+    zr_chat chat;
+    zr_corpus *corpus;
     zr_tokenizer *tokenizer;
-    zr_crew *crew;
     zr_token_writer writer;
-    zr_encode_mode mode;
+    int64_t documents;
 } tokenizing;
 
 static zero_status take(void *user, const int32_t *ids, int64_t count, zero_error *error)
 {
     tokenizing *job = user;
     return zr_token_writer_append(&job->writer, ids, count, error);
-}
-
-static void taken(void *user, size_t bytes)
-{
-    tell(&((tokenizing *)user)->texts, (int64_t)bytes);
-}
-
-static zero_status tokenize_file(tokenizing *job, const char *path, zero_error *error)
-{
-    zr_mapped_file file;
-    int32_t end = zr_tokenizer_end(job->tokenizer);
-    ZERO_TRY(zr_text_map(path, &file, error));
-    zero_status status = zr_crew_encode(job->crew, job->mode, file.data, file.length, path, take, taken, job, error);
-    if (status == ZERO_OK && end >= 0)
-        status = zr_token_writer_append(&job->writer, &end, 1, error);
-    job->texts.done += (int64_t)file.length;
-    zr_file_unmap(&file);
-    return status;
-}
-
-static zero_status write_tokens(tokenizing *job, const char *out, zero_error *error)
-{
-    for (int i = 0; i < job->texts.count; i++)
-        ZERO_TRY(tokenize_file(job, job->texts.paths[i], error));
-    zr_token_note note = {.fingerprint = zr_tokenizer_fingerprint(job->tokenizer), .vocabulary = zr_tokenizer_vocabulary(job->tokenizer),
-                          .tokens = job->writer.count, .documents = job->texts.count, .end = zr_tokenizer_end(job->tokenizer)};
-    snprintf(note.tokenizer, sizeof note.tokenizer, "%s", zr_tokenizer_name(job->tokenizer));
-    return zr_token_note_write(out, &note, error);
 }
 
 static zero_status check_tokenize(const zero_tokenize_options *options, zero_error *error)
@@ -93,29 +56,42 @@ static zero_status check_tokenize(const zero_tokenize_options *options, zero_err
 
 static zero_status open_job(const zero_tokenize_options *options, tokenizing *job, zero_error *error)
 {
-    int threads = options->threads > 0 ? options->threads : ZR_MIN(zr_cpu_budget_get().allowed, zr_cpu_budget_get().cores);
-    ZERO_TRY(measure(&job->texts, error));
+    ZERO_TRY(zr_reading_chat(NULL, options->tokenizer, options->chat, &job->chat, error));
+    const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &job->chat,
+                                      .watch = {.beat = beat, .user = &job->telling}};
+    ZERO_TRY(zr_corpus_open(&corpus, &job->corpus, error));
     ZERO_TRY(zr_tokenizer_open(options->tokenizer, NULL, 0, options->data[0], &job->tokenizer, error));
-    ZERO_TRY(zr_crew_create(job->tokenizer, ZR_MAX(threads, 1), &job->crew, error));
+    zr_reading_warn(job->tokenizer, &options->logger);
     return zr_token_writer_open(options->out, zr_tokenizer_vocabulary(job->tokenizer), &job->writer, error);
+}
+
+static zero_status write_tokens(const zero_tokenize_options *options, tokenizing *job, zero_error *error)
+{
+    const zr_reading reading = {.tokenizer = job->tokenizer, .threads = options->threads > 0 ? options->threads : ZR_MIN(zr_cpu_budget_get().allowed, zr_cpu_budget_get().cores)};
+    ZERO_TRY(zr_corpus_write(job->corpus, &reading, options->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT, take, job, &job->documents, error));
+    zr_reading_warn_empty(job->corpus, &options->logger);
+    zr_token_note note = {.fingerprint = zr_tokenizer_fingerprint(job->tokenizer), .vocabulary = zr_tokenizer_vocabulary(job->tokenizer), .tokens = job->writer.count,
+                          .documents = job->documents, .end = zr_tokenizer_end(job->tokenizer)};
+    snprintf(note.tokenizer, sizeof note.tokenizer, "%s", zr_tokenizer_name(job->tokenizer));
+    return zr_token_note_write(options->out, &note, error);
 }
 
 zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_result *out, zero_error *error)
 {
     double start = zr_clock_seconds();
     ZERO_TRY(check_tokenize(options, error));
-    tokenizing job = {.texts = {.paths = options->data, .count = options->data_count, .progress = options->progress, .user = options->user},
-                      .mode = options->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT, .writer = {.file = {.fd = -1}}};
+    tokenizing job = {.telling = {.progress = options->progress, .user = options->user}, .writer = {.file = {.fd = -1}}};
     zero_status status = open_job(options, &job, error);
     if (status == ZERO_OK)
-        status = write_tokens(&job, options->out, error);
-    *out = (zero_tokenize_result){.bytes = job.texts.total, .tokens = job.writer.count, .documents = options->data_count, .token_bytes = job.writer.bytes};
+        status = write_tokens(options, &job, error);
+    *out = (zero_tokenize_result){.bytes = job.corpus ? zr_corpus_bytes(job.corpus) : 0, .tokens = job.writer.count, .documents = job.documents, .token_bytes = job.writer.bytes};
     if (status == ZERO_OK)
         status = zr_token_writer_commit(&job.writer, error);
     else
         zr_token_writer_discard(&job.writer);
-    zr_crew_destroy(job.crew);
+    zr_corpus_close(job.corpus);
     zr_tokenizer_destroy(job.tokenizer);
+    zr_chat_free(&job.chat);
     out->seconds = zr_clock_seconds() - start;
     return status;
 }
@@ -136,40 +112,54 @@ static zero_status check_train(const zero_tokenizer_train_options *options, zero
     return status;
 }
 
-static void learnt(void *user, int32_t tokens)
+typedef struct learning {
+    telling telling;
+    zr_bpe_trainer *trainer;
+    int32_t vocabulary;
+    int64_t bytes; // of the text that was learnt from
+} learning;
+
+static zero_status feed(void *user, const char *text, size_t length, zero_error *error)
 {
-    texts *t = user;
-    t->done = tokens;
-    tell(t, 0);
+    learning *l = user;
+    l->bytes += (int64_t)length;
+    return zr_bpe_trainer_feed(l->trainer, text, length, error);
 }
 
-static zero_status learn(const zero_tokenizer_train_options *options, zr_bpe_trainer *trainer, texts *t, zero_error *error)
+static void learnt(void *user, int32_t tokens)
 {
-    ZERO_TRY(measure(t, error));
-    for (int i = 0; i < t->count; i++) {
-        zr_mapped_file file;
-        ZERO_TRY(zr_text_map(t->paths[i], &file, error));
-        zero_status status = zr_bpe_trainer_feed(trainer, file.data, file.length, error);
-        t->done += (int64_t)file.length;
-        tell(t, 0);
-        zr_file_unmap(&file);
-        ZERO_TRY(status);
-    }
-    texts steps = {.total = options->vocabulary, .progress = t->progress, .user = t->user};
-    ZERO_TRY(zr_bpe_trainer_learn(trainer, options->vocabulary, options->least ? options->least : 2, learnt, &steps, error));
+    const learning *l = user;
+    tell(&l->telling, tokens, l->vocabulary);
+}
+
+static zero_status read_all(const zero_tokenizer_train_options *options, learning *l, zero_error *error)
+{
+    const zr_chat none = {.refusal = "a tokenizer is not learnt from messages; --field NAME reads a field of their records"};
+    const zr_corpus_options options_of = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &none,
+                                          .watch = {.beat = beat, .user = &l->telling}};
+    zr_corpus *corpus;
+    ZERO_TRY(zr_corpus_open(&options_of, &corpus, error));
+    zero_status status = zr_corpus_visit(corpus, feed, l, error);
+    zr_corpus_close(corpus);
+    return status;
+}
+
+static zero_status learn(const zero_tokenizer_train_options *options, learning *l, zero_error *error)
+{
+    ZERO_TRY(read_all(options, l, error));
+    ZERO_TRY(zr_bpe_trainer_learn(l->trainer, options->vocabulary, options->least ? options->least : 2, learnt, l, error));
     ZERO_TRY(zr_directory_create(options->out_dir, error));
-    return zr_bpe_trainer_save(trainer, options->out_dir, error);
+    return zr_bpe_trainer_save(l->trainer, options->out_dir, error);
 }
 
 zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options, zero_tokenizer_train_result *out, zero_error *error)
 {
     double start = zr_clock_seconds();
-    zr_bpe_trainer *trainer;
+    learning l = {.telling = {.progress = options->progress, .user = options->user}, .vocabulary = options->vocabulary};
     ZERO_TRY(check_train(options, error));
-    ZERO_TRY(zr_bpe_trainer_create(&trainer, error));
-    texts t = {.paths = options->data, .count = options->data_count, .progress = options->progress, .user = options->user};
-    zero_status status = learn(options, trainer, &t, error);
-    *out = (zero_tokenizer_train_result){.bytes = t.total, .vocabulary = zr_bpe_trainer_vocabulary(trainer), .seconds = zr_clock_seconds() - start};
-    zr_bpe_trainer_destroy(trainer);
+    ZERO_TRY(zr_bpe_trainer_create(&l.trainer, error));
+    zero_status status = learn(options, &l, error);
+    *out = (zero_tokenizer_train_result){.bytes = l.bytes, .vocabulary = zr_bpe_trainer_vocabulary(l.trainer), .seconds = zr_clock_seconds() - start};
+    zr_bpe_trainer_destroy(l.trainer);
     return status;
 }

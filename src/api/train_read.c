@@ -56,7 +56,12 @@ static zero_status make_datasets(zr_train *train, zero_error *error)
     const zr_reading reading = zr_reading_of(train->comm, train->options->threads, train->tokenizer, train->shape.vocab, train->seq);
     ZERO_TRY(zr_corpus_read(train->corpus, &reading, &train->data, tenth ? &train->val : NULL, error));
     train->val_is_tenth = train->val.count > 0;
-    return train->val_corpus ? zr_corpus_read(train->val_corpus, &reading, &train->val, NULL, error) : ZERO_OK;
+    zr_reading_warn_empty(train->corpus, &train->logger);
+    if (!train->val_corpus)
+        return ZERO_OK;
+    ZERO_TRY(zr_corpus_read(train->val_corpus, &reading, &train->val, NULL, error));
+    zr_reading_warn_empty(train->val_corpus, &train->logger);
+    return ZERO_OK;
 }
 
 zero_status zr_train_read(zr_train *train, zero_error *error)

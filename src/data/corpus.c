@@ -44,11 +44,14 @@ static zero_status open_part(zr_corpus *corpus, const file *files, int count, in
         part->paths = zr_alloc((size_t)together * sizeof *part->paths, error);
         if (!part->paths)
             return ZERO_ERR_MEMORY;
-        for (int i = 0; i < together; i++)
-            part->paths[i] = files[i].path;
-        ZERO_TRY(zr_text_load(part->paths, together, &part->text, error));
+        part->ends = zr_alloc((size_t)together * sizeof *part->ends, error);
+        if (!part->ends)
+            return ZERO_ERR_MEMORY;
+        for (part->files = 0; part->files < together; part->files++)
+            part->paths[part->files] = files[part->files].path;
+        ZERO_TRY(zr_text_measure(part->paths, together, part->ends, error));
     }
-    part->bytes = (int64_t)(files->kind == ZR_SOURCE_TEXT ? part->text.length : files->kind == ZR_SOURCE_JSONL ? part->records.length : part->tokens.ids.length);
+    part->bytes = (int64_t)(files->kind == ZR_SOURCE_TEXT ? part->ends[together - 1] : files->kind == ZR_SOURCE_JSONL ? part->records.length : part->tokens.ids.length);
     *used = together;
     return ZERO_OK;
 }
@@ -118,10 +121,10 @@ void zr_corpus_close(zr_corpus *corpus)
     if (!corpus)
         return;
     for (int i = 0; i < corpus->part_count; i++) {
-        zr_text_free(&corpus->parts[i].text);
         zr_file_unmap(&corpus->parts[i].records);
         zr_token_file_close(&corpus->parts[i].tokens);
         zr_free(corpus->parts[i].paths);
+        zr_free(corpus->parts[i].ends);
         zr_free(corpus->parts[i].ids);
     }
     for (int i = 0; i < corpus->source_count; i++)
@@ -144,20 +147,12 @@ const char *zr_corpus_name(const zr_corpus *corpus)
     return corpus->sources[0].paths[0];
 }
 
-bool zr_corpus_is_text(const zr_corpus *corpus)
+int64_t zr_corpus_empty(const zr_corpus *corpus)
 {
+    int64_t empty = 0;
     for (int i = 0; i < corpus->part_count; i++)
-        if (corpus->parts[i].kind != ZR_SOURCE_TEXT)
-            return false;
-    return true;
-}
-
-int zr_corpus_files(const zr_corpus *corpus)
-{
-    int files = 0;
-    for (int i = 0; i < corpus->source_count; i++)
-        files += corpus->sources[i].path_count;
-    return files;
+        empty += corpus->parts[i].empty;
+    return empty;
 }
 
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total)

@@ -7,11 +7,12 @@
 // tenth of each part is held out: of the bytes of a text, moved to a character's beginning; of the records; of the tokens. Where the held
 // out tokens of a whole stream are too few for a window, all of it is trained on.
 //
-// Called by api/ in the order open, [characters], read, close. Every rank does all of it for itself: nothing here communicates.
+// Called by api/ in the order open, [characters], read (or write, or visit), close. Every rank does all of it for itself: nothing here communicates.
 #ifndef ZR_DATA_CORPUS_H
 #define ZR_DATA_CORPUS_H
 
 #include "data/chat.h"
+#include "data/crew.h"
 #include "data/dataset.h"
 
 typedef struct zr_corpus zr_corpus;
@@ -44,9 +45,17 @@ typedef struct zr_reading {
 // and must be freed before it is closed. ZERO_ERR_DATA: a stream shorter than one window, and what its files are refused for.
 zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_dataset *train, zr_dataset *held, zero_error *error);
 
+// The same tokens in order, piece by piece, in bounded memory; of `reading` tokenizer and threads count. mode: of text; records are
+// encoded as in a training. ZERO_ERR_DATA: token files; ZERO_ERR_USAGE: weights; ZERO_ERR_UNSUPPORTED: records of which some tokens are no targets,
+// which ids alone cannot say.
+zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_encode_mode mode, zr_take_ids take, void *user, int64_t *documents, zero_error *error);
+
+// The text of each file and each record. ZERO_ERR_DATA: token files; ZERO_ERR_USAGE: weights.
+typedef zero_status (*zr_visit_text)(void *user, const char *text, size_t length, zero_error *error);
+zero_status zr_corpus_visit(zr_corpus *corpus, zr_visit_text visit, void *user, zero_error *error);
+
 int64_t zr_corpus_bytes(const zr_corpus *corpus); // of all files
+int64_t zr_corpus_empty(const zr_corpus *corpus); // records without text, which were passed over; once they are read
 const char *zr_corpus_name(const zr_corpus *corpus); // of the first file
-bool zr_corpus_is_text(const zr_corpus *corpus);     // plain text and nothing else
-int zr_corpus_files(const zr_corpus *corpus);
 
 #endif

@@ -11,12 +11,14 @@
 typedef struct zr_part { // what is read as one
     zr_source_kind kind;
     const char *name;        // its first file
-    const char **paths;      // (text.files) of text
+    const char **paths;      // (files) of text
+    size_t *ends;            // (files) where each ends, were they one
+    int files;
     int stream;
     int64_t bytes;           // of its files
-    zr_text text;            // of text: its files joined
     zr_mapped_file records;  // of JSONL
     zr_token_file tokens;
+    int64_t empty;           // once read: records without text
     int32_t *ids;            // once read: tokens of text and records, ~id where one is no target
     int64_t count, split;    // tokens; where what is held out begins
 } zr_part;
@@ -30,8 +32,8 @@ struct zr_corpus {
     int stream_count;   // 1, or source_count where they have weights
 };
 
-// corpus_read.c: fills ids, count and split of one part.
-zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, zero_error *error);
+// corpus_part.c: fills ids, count and split of one part; holds: the last tenth begins at `split`.
+zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds, zero_error *error);
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total);
 // The reader of a part's records, at their beginning.
 zr_records zr_part_records(const zr_corpus *corpus, const zr_part *part);

@@ -1,152 +1,9 @@
-// Parts of a corpus become tokens, and tokens streams.
+// Tokens of a corpus become streams, to train on and held out; its characters the tokenizer "chars".
 #include "data/corpus_internal.h"
 #include "base/alloc.h"
-#include "data/crew.h"
-#include "data/token_note.h"
 #include "data/vocabulary.h"
 
-#include <string.h>
 #include <utf8proc.h>
-
-enum { RECORDS_AT_ONCE = 256, TOKENS_AT_ONCE = 16 << 20 }; // between two signs of life
-
-zr_records zr_part_records(const zr_corpus *corpus, const zr_part *part)
-{
-    return (zr_records){.path = part->name, .text = part->records.data, .length = part->records.length, .field = corpus->options.field, .chat = corpus->options.chat};
-}
-
-typedef struct reader {
-    const zr_corpus *corpus;
-    zr_part *part;
-    zr_encoding encoding;
-    zr_crew *crew; // of text
-    size_t before; // bytes of text that were read before what the crew is at
-} reader;
-
-static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_error *error)
-{
-    reader *r = user;
-    if (!zr_ids_reserve(&r->encoding.ids, count))
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for more than %lld tokens", r->part->name, (long long)r->encoding.ids.count);
-    memcpy(r->encoding.ids.at + r->encoding.ids.count, ids, (size_t)count * sizeof *ids);
-    r->encoding.ids.count += count;
-    return ZERO_OK;
-}
-
-static void say_taken(void *user, size_t bytes)
-{
-    const reader *r = user;
-    zr_corpus_beat(r->corpus, r->part->name, r->before + bytes, r->part->text.length);
-}
-
-// Bytes [first, end) of the joined text.
-static zero_status encode_text(reader *r, const char *name, size_t first, size_t end, zero_error *error)
-{
-    r->before = first;
-    return end > first ? zr_crew_encode(r->crew, ZR_ENCODE_TEXT, r->part->text.data + first, end - first, name, take_ids, say_taken, r, error) : ZERO_OK;
-}
-
-// A document each where the tokenizer can end one; else one text, whose files may even share a character.
-static zero_status encode_files(reader *r, size_t split, zero_error *error)
-{
-    const zr_text *text = &r->part->text;
-    bool apart = zr_tokenizer_end(r->encoding.tokenizer) >= 0;
-    for (int i = 0; i < (apart ? text->files : 1); i++) {
-        size_t start = i ? text->ends[i - 1] : 0, end = apart ? text->ends[i] : text->length, cut = ZR_MIN(ZR_MAX(split, start), end);
-        const char *name = apart ? r->part->paths[i] : r->part->name;
-        ZERO_TRY(encode_text(r, name, start, cut, error));
-        if (cut == split && split < end)
-            r->part->split = r->encoding.ids.count;
-        ZERO_TRY(encode_text(r, name, cut, end, error));
-        ZERO_TRY(zr_encoding_end(&r->encoding, false, name, error));
-    }
-    return ZERO_OK;
-}
-
-static zero_status read_text(reader *r, int threads, bool holds, zero_error *error)
-{
-    size_t length = r->part->text.length;
-    bool every = zr_tokenizer_kind_of(r->encoding.tokenizer) == ZR_TOKENIZER_BYTES || zr_tokenizer_kind_of(r->encoding.tokenizer) == ZR_TOKENIZER_CHARS;
-    if (every && !zr_ids_reserve(&r->encoding.ids, (int64_t)length))
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its %zu tokens", r->part->name, length);
-    ZERO_TRY(zr_crew_create(r->encoding.tokenizer, threads, &r->crew, error));
-    r->part->split = -1;
-    zero_status status = encode_files(r, holds ? zr_text_split(&r->part->text) : length, error);
-    zr_crew_destroy(r->crew);
-    if (r->part->split < 0)
-        r->part->split = r->encoding.ids.count;
-    return status;
-}
-
-static zero_status refuse_untrained(const reader *r, zero_error *error)
-{
-    for (int64_t i = 0; i < r->encoding.ids.count; i++)
-        if (r->encoding.ids.at[i] >= 0)
-            return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\": no record has anything to train on: no text, completion or message of the assistant", r->part->name);
-}
-
-// The last tenth of the records is held out.
-static zero_status read_records(reader *r, bool holds, zero_error *error)
-{
-    zr_records records = zr_part_records(r->corpus, r->part);
-    int64_t count = zr_records_count(records), kept = holds ? count - count / 10 : count;
-    zr_record *record = zr_alloc(sizeof *record, error);
-    zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
-    bool more = true;
-    for (int64_t n = 0; status == ZERO_OK; n++) {
-        if (n == kept)
-            r->part->split = r->encoding.ids.count;
-        if ((status = zr_records_next(&records, record, &more, error)) != ZERO_OK || !more)
-            break;
-        status = zr_encoding_add(&r->encoding, &record->document, record->name, error);
-        if (status == ZERO_OK && record->ends)
-            status = zr_encoding_end(&r->encoding, true, record->name, error);
-        if (n % RECORDS_AT_ONCE == 0)
-            zr_corpus_beat(r->corpus, r->part->name, records.at, records.length);
-    }
-    if (record)
-        zr_document_free(&record->document);
-    zr_free(record);
-    return status == ZERO_OK ? refuse_untrained(r, error) : status;
-}
-
-static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds, zero_error *error)
-{
-    const zr_token_file *file = &part->tokens;
-    ZERO_TRY(zr_token_note_check(file, reading->tokenizer, error));
-    int64_t shares = ZR_MAX(reading->shares, 1), first = file->count / shares * reading->share, end = reading->share + 1 >= shares ? file->count : first + file->count / shares;
-    for (int64_t at = first, count; at < end; at += count) {
-        count = ZR_MIN((int64_t)TOKENS_AT_ONCE, end - at);
-        ZERO_TRY(zr_token_file_check(file, at, count, reading->vocabulary, error));
-        zr_corpus_beat(corpus, part->name, (size_t)(at + count - first), (size_t)(end - first));
-    }
-    part->count = file->count;
-    part->split = holds ? part->count - part->count / 10 : part->count;
-    return ZERO_OK;
-}
-
-static zero_status read_part(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds, zero_error *error)
-{
-    reader r = {.corpus = corpus, .part = part};
-    if (part->kind == ZR_SOURCE_TOKENS)
-        return check_tokens(corpus, part, reading, holds, error);
-    zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
-    if (status == ZERO_OK)
-        status = part->kind == ZR_SOURCE_TEXT ? read_text(&r, reading->threads, holds, error) : read_records(&r, holds, error);
-    if (status == ZERO_OK && r.encoding.ids.count < r.encoding.ids.capacity) {
-        int32_t *smaller = zr_realloc(r.encoding.ids.at, (size_t)ZR_MAX(r.encoding.ids.count, (int64_t)1) * sizeof *smaller, error);
-        r.encoding.ids.at = smaller ? smaller : r.encoding.ids.at;
-        status = smaller ? ZERO_OK : ZERO_ERR_MEMORY;
-    }
-    if (status == ZERO_OK) {
-        part->ids = r.encoding.ids.at;
-        part->count = r.encoding.ids.count;
-        r.encoding.ids = (zr_ids){0};
-    }
-    zr_encoding_free(&r.encoding);
-    return status;
-}
 
 // Tokens [first, end) of a part.
 static zero_status add_span(const zr_part *part, int64_t first, int64_t end, zr_stream *out, zero_error *error)
@@ -223,9 +80,8 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
     if (reading->seq < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: windows of %lld tokens, where at least 1 is needed", zr_corpus_name(corpus), (long long)reading->seq);
     for (int i = 0; i < corpus->part_count; i++) {
-        zero_status status = corpus->parts[i].count ? ZERO_OK : read_part(corpus, &corpus->parts[i], reading, held != NULL, error);
-        zr_text_free(&corpus->parts[i].text); // its tokens are there
-        zr_file_unmap(&corpus->parts[i].records);
+        zero_status status = corpus->parts[i].count ? ZERO_OK : zr_part_read(corpus, &corpus->parts[i], reading, held != NULL, error);
+        zr_file_unmap(&corpus->parts[i].records); // its tokens are there
         ZERO_TRY(status);
     }
     zero_status status = create(corpus, reading->seq, train, error);
@@ -242,6 +98,8 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
 }
 
 // ---- the tokenizer "chars" ----
+
+enum { RECORDS_AT_ONCE = 256 }; // between two signs of life
 
 static void mark(const char *text, size_t length, unsigned char *seen)
 {
@@ -263,6 +121,8 @@ static zero_status mark_records(const zr_corpus *corpus, const zr_part *part, un
         status = zr_records_next(&records, record, &more, error);
         if (status == ZERO_OK && more)
             mark(record->document.text.data, record->document.text.length, seen);
+        if (records.seen % RECORDS_AT_ONCE == 0)
+            zr_corpus_beat(corpus, part->name, records.at, records.length);
     }
     if (record)
         zr_document_free(&record->document);
@@ -271,14 +131,19 @@ static zero_status mark_records(const zr_corpus *corpus, const zr_part *part, un
     return status;
 }
 
-// A tokenizer of the part's own says what is wrong with its text.
+// Files that follow each other may share a character. A tokenizer of the part's own says what is wrong with its text.
 static zero_status mark_text(const zr_part *part, unsigned char *seen, zero_error *error)
 {
+    zr_text text;
     zr_tokenizer *own;
-    ZERO_TRY(zr_tokenizer_create(ZR_TOKENIZER_CHARS, part->text.data, part->text.length, part->name, &own, error));
-    zr_tokenizer_destroy(own);
-    mark(part->text.data, part->text.length, seen);
-    return ZERO_OK;
+    ZERO_TRY(zr_text_load(part->paths, part->files, &text, error));
+    zero_status status = zr_tokenizer_create(ZR_TOKENIZER_CHARS, text.data, text.length, part->name, &own, error);
+    if (status == ZERO_OK) {
+        zr_tokenizer_destroy(own);
+        mark(text.data, text.length, seen);
+    }
+    zr_text_free(&text);
+    return status;
 }
 
 static zero_status create_from(const unsigned char *seen, const char *name, zr_tokenizer **out, zero_error *error)

@@ -6,6 +6,8 @@
 // The next line that is not blank; false at the end.
 static bool next_line(zr_records *r, const char **line, size_t *length)
 {
+    if (r->at == 0 && r->length >= 3 && !memcmp(r->text, "\xef\xbb\xbf", 3)) // the byte order mark that some programs write
+        r->at = 3;
     while (r->at < r->length) {
         const char *start = r->text + r->at, *end = memchr(start, '\n', r->length - r->at);
         *line = start;
@@ -19,14 +21,21 @@ static bool next_line(zr_records *r, const char **line, size_t *length)
     return false;
 }
 
-int64_t zr_records_count(zr_records records)
+int64_t zr_records_pass(zr_records *r, size_t bytes)
 {
     const char *line;
-    size_t length;
+    size_t length, end = bytes < r->length - r->at ? r->at + bytes : r->length;
     int64_t count = 0;
-    while (next_line(&records, &line, &length))
+    while (r->at < end && next_line(r, &line, &length))
         count++;
     return count;
+}
+
+// NULL where it is null too: what exports of several columns write of those that a record has not.
+static const json_t *field_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_null(value) ? NULL : value;
 }
 
 // The parser counts lines from the beginning of what it is given, which here is one line.
@@ -49,6 +58,8 @@ static void list_keys(const json_t *object, char *out, size_t size)
     size_t at = 0;
     snprintf(out, size, "nothing");
     json_object_foreach((json_t *)object, key, value) {
+        if (json_is_null(value))
+            continue;
         at += (size_t)snprintf(out + at, size - at, "%s\"%.40s\"", at ? ", " : "", key);
         if (at + 64 > size)
             return;
@@ -91,12 +102,15 @@ static zero_status add_conversation(const zr_records *r, const json_t *prompt, c
 
 static zero_status read_object(const zr_records *r, const json_t *object, zr_record *out, zero_error *error)
 {
-    const json_t *messages = json_object_get(object, "messages"), *prompt = json_object_get(object, "prompt"), *completion = json_object_get(object, "completion");
+    const json_t *messages = field_of(object, "messages"), *prompt = field_of(object, "prompt"), *completion = field_of(object, "completion");
     out->ends = true;
     out->document.special = true;
     if (r->field || (!messages && !(prompt && completion))) {
         const char *field = r->field ? r->field : "text";
-        return json_object_get(object, field) ? add_field(object, field, true, out->name, &out->document, error) : fail_missing(r, object, out->name, error);
+        const json_t *value = json_object_get(object, field);
+        if (json_is_null(value)) // a record without text
+            return ZERO_OK;
+        return value ? add_field(object, field, true, out->name, &out->document, error) : fail_missing(r, object, out->name, error);
     }
     out->ends = !messages && !json_is_array(prompt);
     if (messages)
@@ -107,15 +121,10 @@ static zero_status read_object(const zr_records *r, const json_t *object, zr_rec
     return add_field(object, "completion", true, out->name, &out->document, error);
 }
 
-zero_status zr_records_next(zr_records *r, zr_record *out, bool *more, zero_error *error)
+static zero_status read_line(zr_records *r, const char *line, size_t length, zr_record *out, zero_error *error)
 {
-    const char *line;
-    size_t length;
     json_t *object = NULL;
     zr_document_clear(&out->document);
-    *more = next_line(r, &line, &length);
-    if (!*more)
-        return ZERO_OK;
     snprintf(out->name, sizeof out->name, "%s:%lld", r->path, (long long)r->line);
     if (length > ZR_RECORD_BYTES)
         return zr_fail(error, ZERO_ERR_DATA, "%s: a record of %zu bytes, more than the %zu that one may have", out->name, length, ZR_RECORD_BYTES);
@@ -125,7 +134,20 @@ zero_status zr_records_next(zr_records *r, zr_record *out, bool *more, zero_erro
     status = json_is_object(object) ? read_object(r, object, out, error)
                                     : zr_fail(error, ZERO_ERR_DATA, "%s: the record is %s, where an object is needed", out->name, json_is_string(object) ? "text" : type_name(object));
     json_decref(object);
-    if (status == ZERO_OK && !out->document.text.length && !out->document.text.failed)
-        status = zr_fail(error, ZERO_ERR_DATA, "%s: the record holds no text", out->name);
     return status;
+}
+
+zero_status zr_records_next(zr_records *r, zr_record *out, bool *more, zero_error *error)
+{
+    const char *line;
+    size_t length;
+    zr_document_clear(&out->document);
+    while ((*more = next_line(r, &line, &length))) {
+        r->seen++;
+        ZERO_TRY(read_line(r, line, length, out, error));
+        if (out->document.text.length || out->document.text.failed)
+            return ZERO_OK;
+        r->empty++;
+    }
+    return ZERO_OK;
 }

@@ -23,6 +23,17 @@ zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error
     return zr_text_map_as(path, "text", out, error);
 }
 
+zero_status zr_text_measure(const char *const *paths, int count, size_t *ends, zero_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        zr_mapped_file file;
+        ZERO_TRY(zr_text_map(paths[i], &file, error));
+        ends[i] = (i ? ends[i - 1] : 0) + file.length;
+        zr_file_unmap(&file);
+    }
+    return ZERO_OK;
+}
+
 static zero_status join(const zr_mapped_file *files, zr_text *out, zero_error *error)
 {
     size_t length = 0;
@@ -86,8 +97,12 @@ void zr_text_free(zr_text *text)
     *text = (zr_text){0};
 }
 
+size_t zr_text_nine_tenths(size_t length)
+{
+    return length / 10 * 9 + length % 10 * 9 / 10;
+}
+
 size_t zr_text_split(const zr_text *text)
 {
-    size_t nine_tenths = text->length / 10 * 9 + text->length % 10 * 9 / 10;
-    return zr_character_boundary(text->data, nine_tenths, text->length);
+    return zr_character_boundary(text->data, zr_text_nine_tenths(text->length), text->length);
 }

@@ -2,6 +2,10 @@
 # A tokenizer is learnt, a text becomes a token file, whatever the threads; a model trains with it and carries it along.
 . "$(dirname "$0")/lib.sh"
 
+# ids_of FILE: the ids of a token file, in a line.
+ids_of() { python3 -c 'import struct, sys; raw = open(sys.argv[1], "rb").read(); head = struct.unpack("<3i", raw[:12])
+print(*struct.unpack("<%d%s" % (head[2], "I" if head[0] == 20240801 else "H"), raw[1024:]))' "$1"; }
+
 expect 0 "$ZERO" tokenizer train --vocab 400 --data "$TEXT" --out learnt
 grep -q '400 tokens learnt' err.txt || fail "tokenizer train says $(cat err.txt)"
 cp learnt/tokenizer.json first.json
@@ -44,13 +48,40 @@ refused 64 "neither bytes nor chars" "$ZERO" tokenize --tokenizer absent --data 
 refused 74 "absent.txt" "$ZERO" tokenize --tokenizer bytes --data absent.txt --out out
 refused 64 "must be one of train" "$ZERO" tokenizer learn
 refused 64 "from 257" "$ZERO" tokenizer train --vocab 256 --data "$TEXT" --out out
+SMALL=gpt2:layers=1,heads=2,width=32,context=8,vocab=400
+# what a training reads is what is written: records, patterns, kinds; what a token file cannot say is refused
+printf '{"text": "one<|endoftext|>", "other": "x"}\n{"text": "", "other": "two"}\n{"text": null, "other": "three"}\n{"id": 18446744073709551615, "text": "four", "other": null}\n' >r.jsonl
+expect 0 "$ZERO" tokenize --tokenizer learnt --data r.jsonl special.txt --out records.bin
+grep -q '2 records without text were passed over' err.txt || fail "nothing is said of empty records: $(cat err.txt)"
+grep -q 'in 3 documents' err.txt || fail "documents: $(cat err.txt)"
+[ "$(ids_of records.bin | tr ' ' '\n' | grep -c '^0$')" -eq 4 ] || fail "ends of documents, and the one that is spelled: $(ids_of records.bin)"
+expect 0 "$ZERO" train --new $SMALL --data r.jsonl special.txt --tokenizer learnt --threads 1 --steps 2 --val none --quiet --out from-text
+expect 0 "$ZERO" train --new $SMALL --data records.bin --tokenizer learnt --threads 1 --steps 2 --val none --quiet --out from-tokens
+[ "$(fingerprint from-text)" = "$(fingerprint from-tokens)" ] || fail "the token file is not what a training reads of its data"
+expect 0 "$ZERO" tokenize --tokenizer learnt --data r.jsonl --field other --out other.bin
+[ "$(ids_of other.bin)" != "$(ids_of records.bin)" ] || fail "--field is not read"
+cp "$TEXT" part-1.txt && cp special.txt part-2.txt
+expect 0 "$ZERO" tokenize --tokenizer learnt --data 'part-*.txt' text:r.jsonl --out kinds.bin
+grep -q 'in 3 documents' err.txt || fail "a pattern and a kind: $(cat err.txt)"
+printf '{"text": "fine"}\n{"prompt": "a", "completion": "b"}\n' >masked.jsonl
+refused 78 'masked.jsonl:2: a part of this record is no target' "$ZERO" tokenize --tokenizer learnt --data masked.jsonl --out out
+printf '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n' >chat.jsonl
+refused 78 'chat.jsonl:1: a part of this record is no target' "$ZERO" tokenize --tokenizer learnt --data chat.jsonl --chat chatml --out out
+refused 78 'chat.jsonl:1: ' "$ZERO" tokenize --tokenizer learnt --data chat.jsonl --out out
+refused 65 '"records.bin" holds tokens already' "$ZERO" tokenize --tokenizer learnt --data records.bin --out out
+refused 64 '"text.txt:0.5" has a weight' "$ZERO" tokenize --tokenizer learnt --data text.txt:0.5 --out out
+refused 65 '"records.bin" holds tokens already' "$ZERO" tokenizer train --data "$TEXT" records.bin --out out
+refused 78 'chat.jsonl:1: a tokenizer is not learnt from messages' "$ZERO" tokenizer train --data chat.jsonl --out out
+python3 -c 'import json; [print(json.dumps({"id": 10 ** 30, "text": line})) for line in open("text.txt", newline="").read().splitlines(True)]' >lines.jsonl
+expect 0 "$ZERO" tokenizer train --vocab 400 --data lines.jsonl --out from-records
+expect 0 "$ZERO" tokenizer train --vocab 400 --data lines.jsonl --field text --out by-field
+cmp from-records/tokenizer.json by-field/tokenizer.json || fail "--field of a tokenizer's data"
+grep -q 'pussycat' from-records/tokenizer.json || fail "records are not what is learnt from"
+! grep -q '0000' from-records/tokenizer.json || fail "a tokenizer is learnt from JSON"
 : >empty.txt
 refused 65 "empty" "$ZERO" tokenize --tokenizer bytes --data empty.txt --out out
 [ -z "$(ls | grep tmp)" ] || fail "temporaries are left: $(ls)"
 
-# ids_of FILE: the ids of a token file, in a line.
-ids_of() { python3 -c 'import struct, sys; raw = open(sys.argv[1], "rb").read(); n, wide = struct.unpack("<i", raw[8:12])[0], raw[:4] == struct.pack("<i", 20240801)
-print(*struct.unpack("<%d%s" % (n, "I" if wide else "H"), raw[1024:]))' "$1"; }
 
 # what transformers saves, with the length of 1e30 that it writes where none was set: its ids
 saved=$HERE/saved_tokenizer

@@ -65,12 +65,34 @@ static void test_kinds_of_records(void **state)
     check("\n \t\r\n{\"text\": \"after blank lines\"}\r\n\n", NULL, "[after blank lines]", true);
 }
 
+// As exports of several columns, and of many records, have them.
+static void test_what_is_no_text(void **state)
+{
+    check("{\"messages\": null, \"prompt\": null, \"completion\": \"b\", \"text\": \"c\"}", NULL, "[c]", true);
+    check("{\"prompt\": [], \"completion\": null, \"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}", NULL, "<|im_start|>assistant\n[a][<|im_end|>]\n", false);
+    check("\xef\xbb\xbf{\"text\": \"after a mark\"}", NULL, "[after a mark]", true);
+    zr_records records = records_of("{\"text\": \"\"}\n{\"text\": null}\n\n{\"text\": \"c\"}\n{\"prompt\": \"\", \"completion\": \"\"}\n", NULL);
+    bool more;
+    assert_int_equal(zr_records_next(&records, &record, &more, NULL), ZERO_OK);
+    assert_true(more);
+    assert_int_equal(records.line, 4);
+    assert_int_equal(records.seen, 3);
+    assert_int_equal(zr_records_next(&records, &record, &more, NULL), ZERO_OK);
+    assert_false(more);
+    assert_int_equal(records.seen, 4);
+    assert_int_equal(records.empty, 3);
+}
+
 static void test_lines_are_counted(void **state)
 {
     zr_records records = records_of("{\"text\": \"1\"}\n\n{\"text\": \"3\"}\n  \n{\"text\": \"5\"}", NULL);
     const int64_t lines[] = {1, 3, 5};
     bool more;
-    assert_int_equal(zr_records_count(records), 3);
+    zr_records ahead = records;
+    assert_int_equal(zr_records_pass(&ahead, 1), 1); // whole lines, at least one
+    assert_int_equal(zr_records_pass(&ahead, 10), 1);
+    assert_int_equal(zr_records_pass(&ahead, SIZE_MAX), 1);
+    assert_int_equal(zr_records_pass(&ahead, SIZE_MAX), 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(zr_records_next(&records, &record, &more, NULL), ZERO_OK);
         assert_true(more);
@@ -79,7 +101,8 @@ static void test_lines_are_counted(void **state)
     }
     assert_int_equal(zr_records_next(&records, &record, &more, NULL), ZERO_OK);
     assert_false(more);
-    assert_int_equal(zr_records_count(records_of("", NULL)), 0);
+    ahead = records_of("", NULL);
+    assert_int_equal(zr_records_pass(&ahead, SIZE_MAX), 0);
 }
 
 static void refuse(const char *line, const char *field, const char *words)
@@ -105,13 +128,14 @@ static void test_bad_lines_are_named(void **state)
     refuse("[\"text\"]", NULL, "a list, where an object is needed");
     refuse("\"text\"", NULL, "expected");
     refuse("{\"text\": 5}", NULL, "the field \"text\" is a number");
-    refuse("{\"text\": null}", NULL, "the field \"text\" is null");
+    refuse("{\"prompt\": \"a\", \"completion\": null, \"text\": 5}", NULL, "the field \"text\" is a number");
+    refuse("{\"body\": null, \"id\": 1}", NULL, "it has \"id\"");
+    refuse("{\"text\": \"a\\u0000\"}", NULL, "f.jsonl:2:10: the character \\u0000");
+    refuse("{\"text\": \"\\ud800\"}", NULL, "f.jsonl:2:10: half of a pair of surrogates");
     refuse("{\"Text\": \"a\", \"id\": 1}", NULL, "it has \"Text\", \"id\"");
     refuse("{\"prompt\": \"a\"}", NULL, "neither \"messages\" nor \"prompt\" and \"completion\"");
     refuse("{}", NULL, "it has nothing");
     refuse("{\"text\": \"a\"}", "body", "no field \"body\"");
-    refuse("{\"text\": \"\"}", NULL, "holds no text");
-    refuse("{\"prompt\": \"\", \"completion\": \"\"}", NULL, "holds no text");
     refuse("{\"prompt\": \"a\", \"completion\": 1}", NULL, "the field \"completion\" is a number");
     refuse("{\"prompt\": [], \"completion\": \"a\"}", NULL, "the field \"prompt\" is a list");
     refuse("{\"messages\": 1}", NULL, "must be a list");
@@ -146,7 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_of_records),    cmocka_unit_test(test_lines_are_counted), cmocka_unit_test(test_bad_lines_are_named),
-        cmocka_unit_test(test_a_record_is_bounded), cmocka_unit_test(test_no_template),
+        cmocka_unit_test(test_what_is_no_text),     cmocka_unit_test(test_a_record_is_bounded), cmocka_unit_test(test_no_template),
     };
     return cmocka_run_group_tests(tests, load_chat, free_chat);
 }
