@@ -51,7 +51,6 @@ typedef struct zero_llama_config {
     int tied;       // the head reads the table of tokens (tie_word_embeddings)
     int qkv_bias, output_bias, mlp_bias; // of q, k, v; of o; of gate, up, down
     int qk_norm;    // RMSNorm of each head's query and key, before they are rotated
-    int64_t bos_token, eos_token; // for the files alone; -1: none
     // Memory-centric tiling, as in zero_gpt2_config: parts of the table of tokens, of q, k, v, o, of gate, up, down. 0, 1: whole.
     int64_t tiles_embedding, tiles_attention, tiles_mlp;
 } zero_llama_config;

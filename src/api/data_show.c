@@ -29,10 +29,7 @@ static zero_status read_shape(show *s, zero_error *error)
     if (!s->options->model_dir)
         return ZERO_OK;
     zr_lm_config config;
-    char *path = zr_sprintf(error, "%s/config.json", s->options->model_dir);
-    zero_status status = path ? zr_lm_config_read(path, &config, error) : ZERO_ERR_MEMORY;
-    zr_free(path);
-    ZERO_TRY(status);
+    ZERO_TRY(zr_lm_config_read_in(s->options->model_dir, &config, error));
     const zr_lm_shape shape = zr_lm_shape_of(&config);
     s->vocabulary = shape.vocab;
     s->seq = s->options->seq ? s->options->seq : shape.positions;

@@ -10,10 +10,7 @@
 
 static zero_status read_model(const char *directory, zr_loaded *out, zero_error *error)
 {
-    char *path = zr_sprintf(error, "%s/config.json", directory);
-    zero_status status = path ? zr_lm_config_read(path, &out->model_config, error) : ZERO_ERR_MEMORY;
-    zr_free(path);
-    ZERO_TRY(status);
+    ZERO_TRY(zr_lm_config_read_in(directory, &out->model_config, error));
     out->shape = zr_lm_shape_of(&out->model_config);
     ZERO_TRY(zr_tokenizer_load(directory, &out->tokenizer, error));
     if (zr_tokenizer_vocabulary(out->tokenizer) > out->shape.vocab)

@@ -28,7 +28,11 @@ bool zr_outputs_are_of(const char *directory, const char *job); // not under the
 // Closes; with `discard` a directory that holds no step of a run is removed again. Zeroed outputs (lock -1) are fine.
 void zr_outputs_close(zr_outputs *outputs, bool discard);
 
-// Rank 0: makes directory/name and writes everything but the weights. *path: where those go; zr_free.
-zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config, const zr_tokenizer *tokenizer, char **path, zero_error *error);
+#define ZR_GENERATION_CONFIG "generation_config.json"
+
+// Rank 0: makes directory/name and writes everything but the weights; generation: of generation_config.json, NULL: there is none. *path: where
+// the weights go; zr_free.
+zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config, const zr_tokenizer *tokenizer, const char *generation, char **path,
+                             zero_error *error);
 
 #endif

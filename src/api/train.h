@@ -23,6 +23,7 @@ typedef struct zr_train {
     zr_reading_progress reading;
     zr_tokenizer *tokenizer;
     zr_lm_config model_config;  // of the model
+    char *generation;           // generation_config.json of the model that is trained further, for the one that is written; NULL: none
     zr_lm_shape shape;          // what follows from it
     zero_model *model;
     int64_t parameters;

@@ -7,19 +7,37 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_GENERATION = 1 << 20 }; // bytes of generation_config.json
+
+static zero_status read_generation(zr_train *train, zero_error *error)
+{
+    size_t length;
+    char *path = zr_sprintf(error, "%s/" ZR_GENERATION_CONFIG, train->options->model_dir);
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_path_exists(path) ? zr_file_read(path, MOST_GENERATION, &train->generation, &length, error) : ZERO_OK;
+    zr_free(path);
+    return status;
+}
+
+static zero_status read_config(zr_train *train, bool *vocab_given, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    *vocab_given = true;
+    ZERO_TRY(options->new_spec ? zr_lm_parse_spec(options->new_spec, &train->model_config, vocab_given, error)
+                               : zr_lm_config_read_in(options->model_dir, &train->model_config, error));
+    if (options->model_dir && !options->tokenizer)
+        return read_generation(train, error);
+    zr_lm_set_tokens(&train->model_config, zr_tokenizer_begin(train->tokenizer), zr_tokenizer_end(train->tokenizer)); // not the model's own
+    return ZERO_OK;
+}
+
 static zero_status read_shape(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
     int64_t tokens = zr_tokenizer_vocabulary(train->tokenizer);
-    bool given = true;
-    if (options->new_spec) {
-        ZERO_TRY(zr_lm_parse_spec(options->new_spec, &train->model_config, &given, error));
-    } else {
-        char *path = zr_sprintf(error, "%s/config.json", options->model_dir);
-        zero_status status = path ? zr_lm_config_read(path, &train->model_config, error) : ZERO_ERR_MEMORY;
-        zr_free(path);
-        ZERO_TRY(status);
-    }
+    bool given;
+    ZERO_TRY(read_config(train, &given, error));
     if (!given)
         zr_lm_set_vocabulary(&train->model_config, tokens);
     train->shape = zr_lm_shape_of(&train->model_config);
@@ -107,4 +125,5 @@ void zr_train_release_data(zr_train *train)
     zr_chat_free(&train->chat);
     zr_tokenizer_destroy(train->tokenizer);
     zr_lm_free(train->model);
+    zr_free(train->generation);
 }

@@ -15,7 +15,7 @@ zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *e
     char *path = NULL;
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0)
-        status = zr_outputs_model(train->options->out_dir, name, &train->model_config, train->tokenizer, &path, error);
+        status = zr_outputs_model(train->options->out_dir, name, &train->model_config, train->tokenizer, train->generation, &path, error);
     else
         path = zr_sprintf(error, "%s/%s/model.safetensors", train->options->out_dir, name);
     if (!path && status == ZERO_OK)

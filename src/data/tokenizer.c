@@ -40,6 +40,11 @@ int32_t zr_tokenizer_end(const zr_tokenizer *tokenizer)
     return tokenizer->end;
 }
 
+int32_t zr_tokenizer_begin(const zr_tokenizer *tokenizer)
+{
+    return tokenizer->begin;
+}
+
 zero_status zr_tokenizer_open(const char *what, const char *text, size_t length, const char *name, zr_tokenizer **out, zero_error *error)
 {
     if (strcmp(what, "bytes") == 0 || strcmp(what, "chars") == 0)

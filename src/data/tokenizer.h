@@ -35,6 +35,7 @@ const char *zr_tokenizer_name(const zr_tokenizer *tokenizer);       // "bytes", 
 int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer);     // the largest id + 1; a BPE may have ids that are no token
 uint64_t zr_tokenizer_fingerprint(const zr_tokenizer *tokenizer);   // of what decides ids: equal tokenizers have equal ones
 int32_t zr_tokenizer_end(const zr_tokenizer *tokenizer);            // the end of a text (eos_token), -1: it has none
+int32_t zr_tokenizer_begin(const zr_tokenizer *tokenizer);          // the beginning of a text (bos_token), -1: it has none
 bool zr_tokenizer_find(const zr_tokenizer *tokenizer, const char *content, int32_t *id); // the token that is spelled so
 bool zr_tokenizer_is_special(const zr_tokenizer *tokenizer, int32_t id);
 // What the file's post-processor puts before and after a text (often a begin token). Encoding never adds it: who wants it does.

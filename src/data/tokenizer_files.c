@@ -80,20 +80,24 @@ static zero_status find_end(const char *path, zr_tokenizer *tokenizer, const zr_
     return ZERO_OK;
 }
 
-// What the files beside it say of the tokenizer.
+// What the files beside it say of the tokenizer. GPT-2's one special token, where nothing names any, begins a text too.
 static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer, const zr_token_settings *settings, zero_error *error)
 {
-    const char *begin = zr_token_content(zr_token_setting(settings, "bos_token"));
+    const json_t *named = zr_token_setting(settings, "bos_token");
+    const char *begin = zr_token_content(named);
     zr_bpe *bpe = tokenizer->bpe;
-    int32_t id = -1;
     ZERO_TRY(find_end(path, tokenizer, settings, error));
-    if (!json_is_true(json_object_get(settings->config, "add_bos_token")) || bpe->prefix_count || !begin || !zr_tokenizer_find(tokenizer, begin, &id))
+    if (begin)
+        zr_tokenizer_find(tokenizer, begin, &tokenizer->begin);
+    else if (!named && !zr_token_setting(settings, "eos_token"))
+        zr_tokenizer_find(tokenizer, "<|endoftext|>", &tokenizer->begin);
+    if (!json_is_true(json_object_get(settings->config, "add_bos_token")) || bpe->prefix_count || !begin || tokenizer->begin < 0)
         return ZERO_OK;
     if (!bpe->prefix)
         bpe->prefix = zr_alloc(sizeof *bpe->prefix, error);
     if (!bpe->prefix)
         return ZERO_ERR_MEMORY;
-    bpe->prefix[bpe->prefix_count++] = id;
+    bpe->prefix[bpe->prefix_count++] = tokenizer->begin;
     return ZERO_OK;
 }
 
@@ -103,7 +107,7 @@ static zero_status new_bpe(zr_bpe_loader *loader, const char *path, zero_error *
     if (!loader->tokenizer)
         return ZERO_ERR_MEMORY;
     loader->tokenizer->ops = &zr_bpe_ops;
-    loader->tokenizer->end = -1;
+    loader->tokenizer->begin = loader->tokenizer->end = -1;
     loader->bpe = loader->tokenizer->bpe = zr_alloc(sizeof *loader->bpe, error);
     return loader->bpe ? ZERO_OK : ZERO_ERR_MEMORY;
 }

@@ -20,7 +20,7 @@ zero_status zr_tokenizer_from_bytes(zr_tokenizer **out, zero_error *error)
     if (!tokenizer)
         return ZERO_ERR_MEMORY;
     tokenizer->ops = &zr_bytes_ops;
-    tokenizer->end = -1;
+    tokenizer->begin = tokenizer->end = -1;
     tokenizer->fingerprint = zr_hash_text("bytes");
     tokenizer->vocabulary = 256;
     *out = tokenizer;
@@ -34,7 +34,7 @@ zero_status zr_tokenizer_from_code_points(const int32_t *code_points, int32_t co
     if (!tokenizer)
         return ZERO_ERR_MEMORY;
     tokenizer->ops = &zr_chars_ops;
-    tokenizer->end = -1;
+    tokenizer->begin = tokenizer->end = -1;
     tokenizer->fingerprint = zr_hash_bytes(code_points, (size_t)count * sizeof *code_points, zr_hash_text("chars"));
     tokenizer->vocabulary = count;
     for (int32_t i = 0; i < count; i++)

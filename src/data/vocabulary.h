@@ -22,7 +22,7 @@ typedef struct zr_tokenizer_file { const char *name; char *data; size_t length; 
 struct zr_tokenizer {
     const zr_tokenizer_ops *ops;
     int32_t vocabulary;   // V
-    int32_t end;          // -1: none
+    int32_t begin, end;   // -1: none
     uint64_t fingerprint;
     int32_t *code_points; // (V) chars: the character of each id
     int32_t *ids;         // (id_count) chars: 1 + id of each code point, 0 where it has none

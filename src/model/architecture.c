@@ -80,6 +80,9 @@ static zero_status read_config(zr_model_json *file, zr_lm_config *out)
     zero_error found = {.status = ZERO_OK};
     ZERO_TRY(find_architecture(file, &config.kind));
     architectures[config.kind]->read(file, &config);
+    zr_model_json_tokens(file, "bos_token_id", &config.bos);
+    zr_model_json_tokens(file, "eos_token_id", &config.eos);
+    zr_model_json_tokens(file, "pad_token_id", &config.pad);
     if (file->status != ZERO_OK)
         return file->status;
     if (zr_lm_check(&config, &found) != ZERO_OK)
@@ -97,9 +100,22 @@ zero_status zr_lm_config_read(const char *path, zr_lm_config *out, zero_error *e
     return status;
 }
 
+zero_status zr_lm_config_read_in(const char *directory, zr_lm_config *out, zero_error *error)
+{
+    char *path = zr_sprintf(error, "%s/config.json", directory);
+    zero_status status = path ? zr_lm_config_read(path, out, error) : ZERO_ERR_MEMORY;
+    zr_free(path);
+    return status;
+}
+
 void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
 {
+    zr_buffer_printf(out, "{\n");
     architectures[config->kind]->write(config, out);
+    zr_model_json_put_tokens(out, "bos_token_id", &config->bos);
+    zr_model_json_put_tokens(out, "eos_token_id", &config->eos);
+    zr_model_json_put_tokens(out, "pad_token_id", &config->pad);
+    zr_buffer_printf(out, "  \"torch_dtype\": \"float32\"\n}\n");
 }
 
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)
@@ -115,6 +131,18 @@ zr_lm_shape zr_lm_shape_of(const zr_lm_config *config)
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens)
 {
     architectures[config->kind]->set_vocabulary(config, tokens);
+}
+
+static zr_token_ids one_or_none(int64_t id)
+{
+    return (zr_token_ids){.given = true, .count = id >= 0, .at = {id}};
+}
+
+void zr_lm_set_tokens(zr_lm_config *config, int64_t bos, int64_t eos)
+{
+    config->bos = one_or_none(bos);
+    config->eos = one_or_none(eos);
+    config->pad = (zr_token_ids){.given = false};
 }
 
 zr_tiles zr_lm_tiles(const zr_lm_config *config)

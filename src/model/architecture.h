@@ -11,8 +11,18 @@
 
 typedef enum zr_lm_kind { ZR_LM_GPT2, ZR_LM_LLAMA, ZR_LM_KINDS } zr_lm_kind;
 
+#define ZR_MOST_TOKEN_IDS 32
+
+typedef struct zr_token_ids { // of config.json: one, several, or null
+    bool given;  // false: the key is absent, and readers take the architecture's own
+    bool listed; // written as a list, of however many
+    int count;   // 0 and not listed: null
+    int64_t at[ZR_MOST_TOKEN_IDS];
+} zr_token_ids;
+
 typedef struct zr_lm_config {
     zr_lm_kind kind;
+    zr_token_ids bos, eos, pad; // what a file says of its tokenizer: kept for the file that is written
     union {
         zero_gpt2_config gpt2;
         zero_llama_config llama;
@@ -44,7 +54,7 @@ typedef struct zr_architecture {
     // Preset i, and the fields behind it in the spec; *vocab_given: among them.
     zero_status (*parse)(const char *spec, int preset, zr_lm_config *out, bool *vocab_given, zero_error *error);
     void (*read)(struct zr_model_json *file, zr_lm_config *out); // the file's failure is sticky
-    void (*write)(const zr_lm_config *config, zr_buffer *out);
+    void (*write)(const zr_lm_config *config, zr_buffer *out); // lines of the object, each with its comma
     zero_status (*check)(const zr_lm_config *config, zero_error *error);
     zr_lm_shape (*shape)(const zr_lm_config *config);
     void (*set_vocabulary)(zr_lm_config *config, int64_t tokens);
@@ -62,11 +72,13 @@ zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_gi
 
 // Hugging Face's config.json; reading refuses by key what we do not compute exactly. model_type says which architecture it is.
 zero_status zr_lm_config_read(const char *path, zr_lm_config *out, zero_error *error);
+zero_status zr_lm_config_read_in(const char *directory, zr_lm_config *out, zero_error *error); // its config.json
 void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out);
 
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error); // ZERO_ERR_USAGE with the numbers
 zr_lm_shape zr_lm_shape_of(const zr_lm_config *config);
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens);
+void zr_lm_set_tokens(zr_lm_config *config, int64_t bos, int64_t eos); // of another tokenizer; -1: it has none
 zr_tiles zr_lm_tiles(const zr_lm_config *config);
 void zr_lm_set_tiles(zr_lm_config *config, const zr_tiles *tiles);
 

@@ -37,9 +37,7 @@ void zr_gpt2_config_read(zr_model_json *file, zr_lm_config *out)
 void zr_gpt2_config_write(const zr_lm_config *of, zr_buffer *out)
 {
     const zero_gpt2_config *config = &of->gpt2;
-    bool published_vocabulary = config->vocab_size >= 50257; // its last token ends a text
-    const char *end_of_text = published_vocabulary ? "50256" : "null";
-    zr_buffer_printf(out, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
+    zr_buffer_printf(out, "  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
     zr_model_json_put_size(out, "vocab_size", config->vocab_size);
     zr_model_json_put_size(out, "n_positions", config->n_positions);
     zr_model_json_put_size(out, "n_ctx", config->n_positions);
@@ -57,6 +55,5 @@ void zr_gpt2_config_write(const zr_lm_config *of, zr_buffer *out)
     zr_model_json_put_float(out, "attn_pdrop", config->attn_pdrop);
     zr_buffer_printf(out, "  \"activation_function\": \"gelu_new\",\n  \"scale_attn_weights\": true,\n"
                           "  \"scale_attn_by_inverse_layer_idx\": false,\n  \"reorder_and_upcast_attn\": false,\n"
-                          "  \"tie_word_embeddings\": true,\n  \"torch_dtype\": \"float32\",\n");
-    zr_buffer_printf(out, "  \"bos_token_id\": %s,\n  \"eos_token_id\": %s\n}\n", end_of_text, end_of_text);
+                          "  \"tie_word_embeddings\": true,\n");
 }

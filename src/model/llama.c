@@ -17,8 +17,6 @@ void zero_llama_defaults(zero_llama_config *config)
         .initializer_range = 0.02f,
         .rope = {.theta = 10000},
         .tied = 1,
-        .bos_token = -1,
-        .eos_token = -1,
     };
 }
 

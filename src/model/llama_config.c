@@ -9,15 +9,14 @@ typedef struct variant_facts { // what transformers takes where a file is silent
     const char *architecture;
     int64_t head_dim, window; // 0: hidden_size / heads; none
     bool qkv_bias, reads_attention_bias, reads_mlp_bias, qk_norm, needs_kv_heads, slides_optionally;
-    int64_t bos, eos;
 } variant_facts;
 
 static const variant_facts variants[ZERO_LLAMA_VARIANT_COUNT] = {
-    [ZERO_LLAMA_llama] = {.architecture = "LlamaForCausalLM", .reads_attention_bias = true, .reads_mlp_bias = true, .bos = 1, .eos = 2},
-    [ZERO_LLAMA_mistral] = {.architecture = "MistralForCausalLM", .window = 4096, .needs_kv_heads = true, .bos = 1, .eos = 2},
-    [ZERO_LLAMA_qwen2] = {.architecture = "Qwen2ForCausalLM", .qkv_bias = true, .needs_kv_heads = true, .slides_optionally = true, .bos = -1, .eos = -1},
+    [ZERO_LLAMA_llama] = {.architecture = "LlamaForCausalLM", .reads_attention_bias = true, .reads_mlp_bias = true},
+    [ZERO_LLAMA_mistral] = {.architecture = "MistralForCausalLM", .window = 4096, .needs_kv_heads = true},
+    [ZERO_LLAMA_qwen2] = {.architecture = "Qwen2ForCausalLM", .qkv_bias = true, .needs_kv_heads = true, .slides_optionally = true},
     [ZERO_LLAMA_qwen3] = {.architecture = "Qwen3ForCausalLM", .head_dim = 128, .reads_attention_bias = true, .qk_norm = true, .needs_kv_heads = true,
-                          .slides_optionally = true, .bos = -1, .eos = -1},
+                          .slides_optionally = true},
 };
 
 static void read_variant(zr_model_json *file, zero_llama_config *config)
@@ -65,15 +64,6 @@ static void read_sizes(zr_model_json *file, const variant_facts *facts, zero_lla
         config->sliding_window = zr_model_json_size(file, "sliding_window", json_object_get(file->at, "sliding_window") ? &none : &facts->window);
 }
 
-static int64_t read_token(zr_model_json *file, const char *key, int64_t otherwise)
-{
-    static const int64_t none = -1;
-    const json_t *found = json_object_get(file->at, key);
-    if (json_is_array(found)) // several end a text: the first stands for them
-        return json_is_integer(json_array_get(found, 0)) ? (int64_t)json_integer_value(json_array_get(found, 0)) : none;
-    return found ? zr_model_json_size(file, key, &none) : otherwise;
-}
-
 static void read_settings(zr_model_json *file, const variant_facts *facts, zero_llama_config *config)
 {
     static const double epsilon = 1e-6, range = 0.02, zero = 0;
@@ -85,8 +75,6 @@ static void read_settings(zr_model_json *file, const variant_facts *facts, zero_
     config->qkv_bias = facts->qkv_bias || config->output_bias;
     config->mlp_bias = facts->reads_mlp_bias && zr_model_json_bool(file, "mlp_bias", false);
     config->qk_norm = facts->qk_norm;
-    config->bos_token = read_token(file, "bos_token_id", facts->bos);
-    config->eos_token = read_token(file, "eos_token_id", facts->eos);
 }
 
 static void read_scaling(zr_model_json *file, zero_rope *rope)
@@ -204,14 +192,6 @@ static void write_rope(const zero_rope *rope, zr_buffer *out)
     zr_buffer_printf(out, "%s},\n", rope->whole_range ? ", \"truncate\": false" : "");
 }
 
-static void write_token(zr_buffer *out, const char *key, int64_t token, const char *end)
-{
-    if (token < 0)
-        zr_buffer_printf(out, "  \"%s\": null%s\n", key, end);
-    else
-        zr_buffer_printf(out, "  \"%s\": %lld%s\n", key, (long long)token, end);
-}
-
 static void write_variant(const zero_llama_config *config, const variant_facts *facts, zr_buffer *out)
 {
     if (facts->reads_attention_bias)
@@ -230,7 +210,7 @@ void zr_llama_config_write(const zr_lm_config *of, zr_buffer *out)
 {
     const zero_llama_config *config = &of->llama;
     const variant_facts *facts = &variants[config->variant];
-    zr_buffer_printf(out, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", facts->architecture, zr_llama_variant_name(config->variant));
+    zr_buffer_printf(out, "  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", facts->architecture, zr_llama_variant_name(config->variant));
     zr_model_json_put_size(out, "vocab_size", config->vocab_size);
     zr_model_json_put_size(out, "max_position_embeddings", config->max_positions);
     zr_model_json_put_size(out, "hidden_size", config->hidden_size);
@@ -246,7 +226,4 @@ void zr_llama_config_write(const zr_lm_config *of, zr_buffer *out)
     write_variant(config, facts, out);
     zr_buffer_printf(out, "  \"hidden_act\": \"silu\",\n");
     zr_model_json_put_bool(out, "tie_word_embeddings", config->tied);
-    zr_buffer_printf(out, "  \"torch_dtype\": \"float32\",\n");
-    write_token(out, "bos_token_id", config->bos_token, ",");
-    write_token(out, "eos_token_id", config->eos_token, "\n}");
 }

@@ -104,6 +104,21 @@ void zr_model_json_refuse(zr_model_json *file, const char *key, const char *why)
         file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" is given: %s", file->path, key, why);
 }
 
+void zr_model_json_tokens(zr_model_json *file, const char *key, zr_token_ids *out)
+{
+    const json_t *found = json_object_get(file->at, key);
+    size_t count = json_is_array(found) ? json_array_size(found) : json_is_integer(found);
+    *out = (zr_token_ids){.given = found != NULL, .listed = json_is_array(found)};
+    bool right = !found || json_is_null(found) || json_is_array(found) || json_is_integer(found);
+    for (size_t i = 0; i < count && i < ZR_MOST_TOKEN_IDS; i++) {
+        const json_t *id = out->listed ? json_array_get(found, i) : found;
+        right = right && json_is_integer(id);
+        out->at[out->count++] = json_integer_value(id);
+    }
+    if (file->status == ZERO_OK && (!right || count > ZR_MOST_TOKEN_IDS))
+        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is neither a token's id, nor null, nor a list of at most %d ids", file->path, key, ZR_MOST_TOKEN_IDS);
+}
+
 static void put_digits(zr_buffer *out, const char *key, const char *digits)
 {
     zr_buffer_printf(out, "  \"%s\": %s%s,\n", key, digits, strpbrk(digits, ".e") ? "" : ".0");
@@ -139,4 +154,14 @@ void zr_model_json_put_size(zr_buffer *out, const char *key, int64_t value)
 void zr_model_json_put_bool(zr_buffer *out, const char *key, bool value)
 {
     zr_buffer_printf(out, "  \"%s\": %s,\n", key, value ? "true" : "false");
+}
+
+void zr_model_json_put_tokens(zr_buffer *out, const char *key, const zr_token_ids *ids)
+{
+    if (!ids->given)
+        return;
+    zr_buffer_printf(out, "  \"%s\": %s", key, ids->listed ? "[" : ids->count ? "" : "null");
+    for (int i = 0; i < ids->count; i++)
+        zr_buffer_printf(out, i ? ", %lld" : "%lld", (long long)ids->at[i]);
+    zr_buffer_printf(out, "%s,\n", ids->listed ? "]" : "");
 }

@@ -3,6 +3,7 @@
 #define ZR_MODEL_MODEL_JSON_H
 
 #include "base/json.h"
+#include "model/architecture.h"
 
 typedef struct zr_model_json { // sticky: after the first failure the others do nothing
     json_t *root;
@@ -21,6 +22,8 @@ int64_t zr_model_json_size(zr_model_json *file, const char *key, const int64_t *
 double zr_model_json_real(zr_model_json *file, const char *key, const double *otherwise);
 bool zr_model_json_bool(zr_model_json *file, const char *key, bool otherwise);
 const char *zr_model_json_text(zr_model_json *file, const char *key, const char *otherwise);
+// An integer, a list of them, or null; the key may be absent.
+void zr_model_json_tokens(zr_model_json *file, const char *key, zr_token_ids *out);
 // Fails where the key says something else than what we compute. A text may have a synonym, or NULL, and be absent.
 void zr_model_json_require_bool(zr_model_json *file, const char *key, bool right, bool otherwise);
 void zr_model_json_require_text(zr_model_json *file, const char *key, const char *right, const char *synonym);
@@ -31,5 +34,6 @@ void zr_model_json_put_float(zr_buffer *out, const char *key, float value);
 void zr_model_json_put_real(zr_buffer *out, const char *key, double value);
 void zr_model_json_put_size(zr_buffer *out, const char *key, int64_t value);
 void zr_model_json_put_bool(zr_buffer *out, const char *key, bool value);
+void zr_model_json_put_tokens(zr_buffer *out, const char *key, const zr_token_ids *ids); // nothing where they are not given
 
 #endif

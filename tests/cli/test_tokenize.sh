@@ -101,6 +101,21 @@ expect 0 "$ZERO" generate --model run/model --prompt "5 times" --tokens 20
 [ -s out.txt ] || fail "nothing generated"
 iconv -f utf-8 -t utf-8 out.txt >/dev/null || fail "what is generated is no UTF-8"
 expect 0 "$ZERO" train --model run/model --data "$TEXT" --threads 1 --steps 2 --quiet --out further
+# ids of special tokens: of a new model its tokenizer's, of one that is trained further its own, lists and all
+ids_in() { python3 -c 'import json, sys; c = json.load(open(sys.argv[1])); print(*[json.dumps(c.get(k, "absent")) for k in ("bos_token_id", "eos_token_id", "pad_token_id")])' "$1"; }
+[ "$(ids_in run/model/config.json)" = '0 0 "absent"' ] || fail "ids of a new model: $(ids_in run/model/config.json)"
+cp -r run/model chatty && python3 - <<'PY'
+import json
+config = json.load(open("chatty/config.json"))
+json.dump(dict(config, bos_token_id=1, eos_token_id=[0, 5], pad_token_id=3), open("chatty/config.json", "w"))
+open("chatty/generation_config.json", "w").write('{"eos_token_id": [0, 5],  "temperature": 0.5}\n')
+PY
+expect 0 "$ZERO" train --model chatty --data "$TEXT" --threads 1 --steps 2 --quiet --out chattier
+[ "$(ids_in chattier/model/config.json)" = '1 [0, 5] 3' ] || fail "ids of a model trained further: $(ids_in chattier/model/config.json)"
+cmp chatty/generation_config.json chattier/model/generation_config.json || fail "generation_config.json is lost"
+expect 0 "$ZERO" train --model chatty --tokenizer bytes --data "$TEXT" --threads 1 --steps 2 --quiet --out foreign
+[ "$(ids_in foreign/model/config.json)" = 'null null "absent"' ] || fail "ids of another tokenizer: $(ids_in foreign/model/config.json)"
+[ ! -e foreign/model/generation_config.json ] || fail "generation_config.json of another tokenizer"
 cmp learnt/tokenizer.json further/model/tokenizer.json || fail "a model trained further has another tokenizer"
 # a run goes on, and is verified, with the tokenizer that it was made with only
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --tokenizer learnt --threads 1 --steps 4 --save-every 2 --quiet --out kept

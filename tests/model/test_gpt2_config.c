@@ -79,11 +79,43 @@ static void what_is_written_comes_back(void **state)
         if (read_text(text.data, &back, &error) != ZERO_OK)
             fail_msg("%s\n%s", error.message, text.data);
         assert_same(&back, &configs[i]);
-        assert_non_null(strstr(text.data, i ? "\"eos_token_id\": null" : "\"eos_token_id\": 50256"));
+        assert_null(strstr(text.data, "_token_id")); // nothing is known of a tokenizer
         assert_non_null(strstr(text.data, i ? "\"n_inner\": 100" : "\"n_inner\": null"));
         assert_non_null(strstr(text.data, i ? "\"resid_pdrop\": 0.14285715" : "\"layer_norm_epsilon\": 1e-05"));
         zr_buffer_free(&text);
     }
+}
+
+// Ids of tokens are those of the file, one, several or none; where it is silent the one that is written is.
+static void ids_of_tokens_are_kept(void **state)
+{
+    static const struct {
+        const char *read, *written;
+    } cases[] = {
+        {"\"bos_token_id\": 1, \"eos_token_id\": 2, \"pad_token_id\": 3", "\"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": 3,\n"},
+        {"\"eos_token_id\": [2, 5], \"pad_token_id\": null", "\"eos_token_id\": [2, 5],\n  \"pad_token_id\": null,\n"},
+        {"\"eos_token_id\": [], \"bos_token_id\": -1", "\"bos_token_id\": -1,\n  \"eos_token_id\": [],\n"},
+    };
+    for (int kind = 0; kind < 2; kind++)
+        for (int i = 0; i < ZR_COUNT(cases); i++) {
+            zr_lm_config config;
+            zr_buffer text = {0};
+            char file[512];
+            snprintf(file, sizeof file, "{%s, %s}", kind ? "\"model_type\": \"llama\", \"vocab_size\": 9, \"max_position_embeddings\": 8, \"hidden_size\": 8, \"intermediate_size\": 8, "
+                                                         "\"num_hidden_layers\": 1, \"num_attention_heads\": 2" :
+                     "\"model_type\": \"gpt2\", \"vocab_size\": 52000, \"n_positions\": 8, \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 2", cases[i].read);
+            assert_int_equal(zr_file_write_durable(path, file, strlen(file), NULL), ZERO_OK);
+            assert_int_equal(zr_lm_config_read(path, &config, NULL), ZERO_OK);
+            zr_lm_config_write(&config, &text);
+            if (!strstr(text.data, cases[i].written))
+                fail_msg("%s\nis written as %s", cases[i].read, text.data);
+            assert_int_equal(config.eos.given, strstr(text.data, "eos_token_id") != NULL);
+            zr_lm_set_tokens(&config, -1, 7);
+            text.length = 0;
+            zr_lm_config_write(&config, &text);
+            assert_non_null(strstr(text.data, "\"bos_token_id\": null,\n  \"eos_token_id\": 7,\n  \"torch_dtype\""));
+            zr_buffer_free(&text);
+        }
 }
 
 #define SIZES "\"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12"
@@ -125,6 +157,8 @@ static void other_arithmetic_is_refused(void **state)
         {"{\"model_type\": \"gpt2\", \"n_inner\": 1.5, " SIZES "}", ZERO_ERR_DATA, "\"n_inner\" is not a whole number"},
         {"{\"model_type\": \"gpt2\", \"resid_pdrop\": \"0\", " SIZES "}", ZERO_ERR_DATA, "\"resid_pdrop\" is not a number"},
         {"{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4, \"n_embd\": 10, \"n_layer\": 1, \"n_head\": 4}", ZERO_ERR_DATA, "width 10 (n_embd) is not divisible by 4 heads"},
+        {"{\"model_type\": \"gpt2\", \"eos_token_id\": \"2\", " SIZES "}", ZERO_ERR_DATA, "\"eos_token_id\" is neither a token's id, nor null, nor a list"},
+        {"{\"model_type\": \"gpt2\", \"eos_token_id\": [2, null], " SIZES "}", ZERO_ERR_DATA, "\"eos_token_id\" is neither"},
         {"[1, 2]", ZERO_ERR_DATA, "a JSON object is expected"},
     };
     for (int i = 0; i < ZR_COUNT(wrong); i++) {
@@ -152,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(ids_of_tokens_are_kept),
         cmocka_unit_test(the_published_file_is_read),
         cmocka_unit_test(other_arithmetic_is_refused),
         cmocka_unit_test(broken_files_are_refused),
