@@ -60,6 +60,8 @@ void zr_encoding_free(zr_encoding *encoding)
     zr_encoder_destroy(encoding->encoder);
     zr_ids_free(&encoding->ids);
     zr_ids_free(&encoding->scratch);
+    for (int i = 0; i < ZR_COUNT(encoding->work); i++)
+        zr_buffer_free(&encoding->work[i]);
     *encoding = (zr_encoding){0};
 }
 
@@ -77,23 +79,56 @@ static zero_status encode_to(zr_encoding *encoding, const unit *u, size_t end, z
     return zr_encoder_append(encoding->encoder, mode, u->document->text.data, u->start, end, u->name, out, error);
 }
 
-// The token of the unit before which segment s ends: as far as the tokens of what stands before it are those of the whole unit.
+static int32_t id_of(int32_t id)
+{
+    return id < 0 ? ~id : id;
+}
+
+// Two lists of ids that spell the same from somewhere on, one of them shorter: how many of `whole` lie before the end of `part`, *across:
+// whether the next one lies across it. Where they do not spell the same nothing is known, and it is none.
+static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, int64_t count, const int32_t *part, int64_t part_count, bool *across, zr_buffer *work)
+{
+    zr_buffer *text = &work[0], *piece = &work[1];
+    text->length = 0;
+    for (int64_t i = 0; i < part_count; i++)
+        zr_tokenizer_decode(encoding->tokenizer, part[i], text);
+    *across = part_count > 0 && count > 0;
+    size_t at = 0;
+    int64_t within = 0;
+    for (; within < count && at < text->length; within++) {
+        piece->length = 0;
+        zr_tokenizer_decode(encoding->tokenizer, id_of(whole[within]), piece);
+        if (piece->length && memcmp(text->data + at, piece->data, ZR_MIN(piece->length, text->length - at)) != 0)
+            return 0;
+        if (piece->length > text->length - at)
+            return within;
+        at += piece->length;
+    }
+    *across = at < text->length && within < count;
+    return within;
+}
+
+// The token of the unit before which segment s ends. Up to where the tokens of what stands before it are those of the whole unit that is
+// clear; from there on, what they spell tells.
 static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int64_t *border, zero_error *error)
 {
     const zr_document_part *segment = &u->document->segments[s];
     const int32_t *whole = encoding->ids.at + u->at;
+    const zr_ids *part = &encoding->scratch;
     int64_t count = encoding->ids.count - u->at, same = 0;
+    bool across;
     if (s + 1 == u->last) {
         *border = count;
         return ZERO_OK;
     }
     encoding->scratch.count = 0;
     ZERO_TRY(encode_to(encoding, u, segment->end, &encoding->scratch, error));
-    while (same < count && same < encoding->scratch.count && (whole[same] < 0 ? ~whole[same] : whole[same]) == encoding->scratch.at[same])
+    while (same < count && same < part->count && id_of(whole[same]) == part->at[same])
         same++;
-    bool across = same < encoding->scratch.count && same < count;
-    *border = same + (across && segment->trained);
-    return ZERO_OK;
+    *border = same + count_within(encoding, whole + same, count - same, part->at + same, part->count - same, &across, encoding->work);
+    *border += across && segment->trained;
+    bool failed = encoding->work[0].failed || encoding->work[1].failed;
+    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the text of its tokens", u->name) : ZERO_OK;
 }
 
 static zero_status add_unit(zr_encoding *encoding, const unit *u, zero_error *error)

@@ -3,7 +3,8 @@
 //   <|im_start|>user\nWhat is 2+2? | <|im_end|>\n | <|im_start|>assistant\n [Four.] | [<|im_end|>] \n |        [trained], | a seam
 //
 // Between two seams the text is encoded as a whole. A seam stands before a special token, whose tokens are the same whatever comes before
-// it: so the tokens are those of the whole document. A token that lies across the border of a trained part belongs to that part.
+// it: so the tokens are those of the whole document. A token that lies across the border of a trained part belongs to that part, none that lies
+// before it.
 #ifndef ZR_DATA_DOCUMENT_H
 #define ZR_DATA_DOCUMENT_H
 
@@ -34,6 +35,7 @@ typedef struct zr_encoding {
     zr_encoder *encoder;
     zr_ids ids;     // ~id where a token is no target
     zr_ids scratch;
+    zr_buffer work[2];
 } zr_encoding;
 
 zero_status zr_encoding_begin(const zr_tokenizer *tokenizer, zr_encoding *out, zero_error *error);
