@@ -2,6 +2,7 @@
 #include "data/corpus_internal.h"
 #include "base/alloc.h"
 
+#include <math.h>
 #include <string.h>
 
 static zero_status add_part(zr_corpus *corpus, zr_source_kind kind, int stream, const char *name, zr_part **out, zero_error *error)
@@ -79,8 +80,13 @@ static zero_status open_parts(zr_corpus *corpus, zero_error *error)
 static zero_status check_weights(zr_corpus *corpus, zero_error *error)
 {
     const zr_source *with = NULL, *without = NULL;
-    for (int i = 0; i < corpus->source_count; i++)
+    double sum = 0;
+    for (int i = 0; i < corpus->source_count; i++) {
         *(corpus->sources[i].weight > 0 ? &with : &without) = &corpus->sources[i];
+        sum += corpus->sources[i].weight;
+    }
+    if (!isfinite(sum))
+        return zr_fail(error, ZERO_ERR_USAGE, "the weights of the data, up to that of \"%s\", are so large that their sum is not finite: only their ratios count", with->written);
     if (with && without)
         return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has a weight and \"%s\" has none: either all data have one or none has", with->written, without->written);
     corpus->stream_count = with ? corpus->source_count : 1;

@@ -181,6 +181,7 @@ static void test_what_is_refused(void **state)
     refuse(ZERO_ERR_DATA, "anything to train on", "blank.jsonl", NULL);
     refuse(ZERO_ERR_DATA, "anything to train on", "prompts.jsonl", NULL);
     refuse(ZERO_ERR_USAGE, "\"b.txt\" has none", "a.txt:1", "b.txt");
+    refuse(ZERO_ERR_USAGE, "sum is not finite", "a.txt:1e308", "b.txt:1e308");
 }
 
 // What makes other streams of the same files makes another hash: which files, in which order, as what; how records are read; what is held out.
