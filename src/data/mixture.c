@@ -8,20 +8,25 @@ static int64_t part(int64_t s, uint64_t share)
     return (int64_t)(((unsigned __int128)(uint64_t)s * share) >> 52);
 }
 
+// Of weights first..count-1, added from the end: never less than any of them, as a sum from which others were subtracted may be.
+static double sum_from(const double *weights, int first, int count)
+{
+    double sum = 0;
+    for (int i = count - 1; i >= first; i--)
+        sum += weights[i];
+    return sum;
+}
+
 int zr_mixture_source(const double *weights, int count, int64_t sample, int64_t *of_source)
 {
-    double left = 0;
-    for (int i = count - 1; i >= 0; i--)
-        left += weights[i];
     for (int i = 0; i < count - 1; i++) {
-        uint64_t share = (uint64_t)(weights[i] / left * (double)ONE + 0.5);
+        uint64_t share = (uint64_t)(weights[i] / sum_from(weights, i, count) * (double)ONE + 0.5);
         int64_t before = part(sample, share);
         if (part(sample + 1, share) > before) {
             *of_source = before;
             return i;
         }
         sample -= before;
-        left -= weights[i];
     }
     *of_source = sample;
     return count - 1;

@@ -84,9 +84,21 @@ static void test_long_run(void **state)
     assert_in_range(first[2], 99999999998, 100000000002);
 }
 
+// Weights beside which others vanish: subtracted from the sum of all they would leave nothing to divide by.
+static void test_weights_of_all_sizes(void **state)
+{
+    const double weights[] = {1e300, 1e-10, 1e-10}, last[] = {1e-10, 1e-10, 1e300};
+    int64_t of;
+    for (int64_t s = 0; s < 1000; s++) {
+        assert_int_equal(zr_mixture_source(weights, 3, s, &of), 0);
+        assert_int_equal(of, s);
+        assert_int_equal(zr_mixture_source(last, 3, s, &of), 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_shares), cmocka_unit_test(test_many_sources), cmocka_unit_test(test_evenly),
-                                       cmocka_unit_test(test_long_run)};
+                                       cmocka_unit_test(test_long_run), cmocka_unit_test(test_weights_of_all_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
