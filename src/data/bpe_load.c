@@ -396,6 +396,8 @@ static zero_status finish_added(zr_bpe_loader *loader, zero_error *error)
             break;
         }
         memcpy(token->sought, sought, token->length);
+        if (token->normalized && token->length) // the library decodes them so too
+            status = append_text(loader, token->sought, token->length, &bpe->spelled[token->id], error);
         bpe->ordinary_added += !token->special;
         bpe->added_starts[token->normalized][(unsigned char)*token->sought] = token->length > 0;
     }
@@ -408,18 +410,18 @@ zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
     zr_buffer work = {0};
-    zero_status status = ZERO_OK;
+    zero_status status;
     zr_classes_fill(&bpe->classes);
     find_symbols(bpe);
+    status = find_wholes(loader, &work, error);
+    bpe->words_apart = find_words_apart(loader->tokenizer);
+    if (status == ZERO_OK)
+        status = finish_added(loader, error); // from here on these are spelled as they are sought
     for (int32_t id = 0; id < loader->tokenizer->vocabulary && status == ZERO_OK; id++)
         if (bpe->spelled[id].length)
             status = decode_token(loader, id, &work, error);
-    if (status == ZERO_OK)
-        status = find_wholes(loader, &work, error);
     zr_buffer_free(&work);
-    ZERO_TRY(status);
-    bpe->words_apart = find_words_apart(loader->tokenizer);
-    return finish_added(loader, error);
+    return status;
 }
 
 void zr_bpe_free(zr_bpe *bpe)

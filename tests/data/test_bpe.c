@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "data/tokenizer.h"
 
-static const char *const families[] = {"llama3", "qwen2", "smollm2", "llama2", "llama2-first", "llama2-always", "unknown-fused", "unknown-apart", "odd"};
+static const char *const families[] = {"llama3", "qwen2", "smollm2", "llama2", "llama2-first", "llama2-always", "unknown-fused", "unknown-apart", "odd", "odd-nfc", "odd-llama2"};
 
 static void load_family(const char *name, zr_tokenizer **tokenizer, json_t **cases)
 {

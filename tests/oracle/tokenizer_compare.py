@@ -64,9 +64,8 @@ def llama2(corpus, size, metaspace, fallback=True, fuse=True):
     return Tokenizer.from_str(json.dumps(raw))
 
 
-def odd(corpus, size):
-    """Added tokens of every kind."""
-    t = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True), ["<|endoftext|>"], corpus, size)
+def odd(t):
+    """With added tokens of every kind."""
     t.add_tokens([AddedToken("<mask>", lstrip=True, special=True, normalized=False), AddedToken("<r>", rstrip=True, normalized=False), AddedToken("<lr>", lstrip=True, rstrip=True),
                   AddedToken("word", single_word=True), AddedToken("king", single_word=True, lstrip=True, normalized=False), AddedToken("<m", normalized=False), AddedToken("é tok"),
                   AddedToken("\n\n\n")])
@@ -83,7 +82,9 @@ def families(corpus, size, gpt2):
     yield "llama2-always", llama2(corpus, size + 120, "always")
     yield "unknown-fused", llama2(corpus, size + 60, None, fallback=False)
     yield "unknown-apart", llama2(corpus, size + 60, "always", fallback=False, fuse=False)
-    yield "odd", odd(corpus, size)
+    yield "odd", odd(byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True), ["<|endoftext|>"], corpus, size))
+    yield "odd-nfc", odd(byte_level(split(WORDS + r"\p{N}" + REST), ["<|endoftext|>"], corpus, size, normalizer=normalizers.NFC()))
+    yield "odd-llama2", odd(llama2(corpus, size + 120, None))
     if gpt2:
         t = Tokenizer(models.BPE.from_file(f"{gpt2}/vocab.json", f"{gpt2}/merges.txt"))
         t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
