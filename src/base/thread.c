@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "base/alloc.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -77,7 +78,11 @@ static zr_workers *allocate(int threads, int capacity, zero_error *error)
     pthread_mutex_init(&workers->lock, NULL);
     pthread_cond_init(&workers->work, NULL);
     pthread_cond_init(&workers->room, NULL);
-    pthread_cond_init(&workers->idle, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&workers->idle, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     return workers;
 }
 
@@ -121,6 +126,22 @@ void zr_workers_drain(zr_workers *workers)
     while (workers->queued || workers->running)
         pthread_cond_wait(&workers->idle, &workers->lock);
     pthread_mutex_unlock(&workers->lock);
+}
+
+bool zr_workers_drain_for(zr_workers *workers, double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t nanoseconds = until.tv_nsec + (int64_t)(seconds * 1e9);
+    until.tv_sec += (time_t)(nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    pthread_mutex_lock(&workers->lock);
+    int reason = 0;
+    while ((workers->queued || workers->running) && reason != ETIMEDOUT)
+        reason = pthread_cond_timedwait(&workers->idle, &workers->lock, &until);
+    bool done = !workers->queued && !workers->running;
+    pthread_mutex_unlock(&workers->lock);
+    return done;
 }
 
 void zr_workers_destroy(zr_workers *workers)

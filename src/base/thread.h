@@ -10,6 +10,7 @@ typedef void (*zr_job)(void *argument);
 zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_error *error);
 zero_status zr_workers_submit(zr_workers *workers, zr_job job, void *argument, zero_error *error); // waits while the queue is full
 void zr_workers_drain(zr_workers *workers);   // returns when all submitted jobs have ended
+bool zr_workers_drain_for(zr_workers *workers, double seconds); // or when that time is over: whether they have
 void zr_workers_destroy(zr_workers *workers); // drains first
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define PART_BYTES ((size_t)1 << 20)
+#define SECONDS_BETWEEN_SIGNS 0.1
 
 typedef struct hand { // one thread's work
     zr_encoder *encoder;
@@ -19,7 +20,7 @@ typedef struct hand { // one thread's work
 
 struct zr_crew {
     const zr_tokenizer *tokenizer;
-    zr_workers *workers; // NULL: one hand, the caller's
+    zr_workers *workers; // NULL: one hand, the caller's, and no part was long yet
     hand *hands;         // (count)
     int count;
 };
@@ -65,8 +66,34 @@ static void work(void *argument)
     mine->status = zr_encoder_append(mine->encoder, mine->mode, mine->text, mine->first, mine->end, mine->name, &mine->ids, &mine->error);
 }
 
+typedef struct saying { // who hears how far it is
+    void (*taken)(void *user, size_t bytes); // NULL: nobody
+    void *user;
+    size_t bytes;
+} saying;
+
+// A part that cannot be cut may take longer than others wait for a sign of life: it is encoded by another thread.
+static zero_status give(zr_crew *crew, hand *next, const saying *say, zero_error *error)
+{
+    if (!crew->workers && say->taken && next->end - next->first > 8 * PART_BYTES)
+        ZERO_TRY(zr_workers_create(1, 1, &crew->workers, error));
+    if (crew->workers)
+        return zr_workers_submit(crew->workers, work, next, error);
+    work(next);
+    return ZERO_OK;
+}
+
+static void wait_for_all(zr_crew *crew, const saying *say)
+{
+    if (!crew->workers)
+        return;
+    while (!zr_workers_drain_for(crew->workers, SECONDS_BETWEEN_SIGNS))
+        if (say->taken)
+            say->taken(say->user, say->bytes);
+}
+
 // Cuts parts from `at` on and encodes them; returns where the last one ends.
-static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size_t length, int *busy, size_t *end, zero_error *error)
+static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size_t length, const saying *say, int *busy, size_t *end, zero_error *error)
 {
     zero_status status = ZERO_OK;
     for (*busy = 0; *busy < crew->count && at < length && status == ZERO_OK; ++*busy) {
@@ -76,13 +103,9 @@ static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size
         next->name = what->name;
         next->first = at;
         next->end = at = zr_tokenizer_boundary(crew->tokenizer, what->text, at, ZR_MIN(length, at + PART_BYTES), length);
-        if (crew->workers)
-            status = zr_workers_submit(crew->workers, work, next, error);
-        else
-            work(next);
+        status = give(crew, next, say, error);
     }
-    if (crew->workers)
-        zr_workers_drain(crew->workers);
+    wait_for_all(crew, say);
     *end = at;
     return status;
 }
@@ -92,8 +115,9 @@ zero_status zr_crew_encode(zr_crew *crew, zr_encode_mode mode, const char *text,
 {
     const hand what = {.mode = mode, .text = text, .name = name};
     for (size_t at = 0, end; at < length; at = end) {
+        const saying say = {.taken = taken, .user = user, .bytes = at};
         int busy;
-        ZERO_TRY(encode_round(crew, &what, at, length, &busy, &end, error));
+        ZERO_TRY(encode_round(crew, &what, at, length, &say, &busy, &end, error));
         for (int i = 0; i < busy; i++) {
             const hand *done = &crew->hands[i];
             if (done->status != ZERO_OK)

@@ -12,7 +12,7 @@ typedef zero_status (*zr_take_ids)(void *user, const int32_t *ids, int64_t count
 zero_status zr_crew_create(const zr_tokenizer *tokenizer, int threads, zr_crew **out, zero_error *error);
 void zr_crew_destroy(zr_crew *crew);
 // Memory: about 1 MiB of text a thread at once, and its ids; more only where the text cannot be cut. `taken` (may be NULL) gets
-// the bytes encoded so far, now and then.
+// the bytes encoded so far, now and then, and as a sign of life while a long part is encoded.
 zero_status zr_crew_encode(zr_crew *crew, zr_encode_mode mode, const char *text, size_t length, const char *name, zr_take_ids take, void (*taken)(void *user, size_t bytes),
                            void *user, zero_error *error);
 

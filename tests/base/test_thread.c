@@ -109,6 +109,20 @@ static void draining_waits_for_what_runs(void **state)
     zr_workers_destroy(workers);
 }
 
+static void waiting_may_end_before_the_jobs(void **state)
+{
+    zr_workers *workers;
+    _Atomic int ended = 0;
+    assert_int_equal(zr_workers_create(1, 1, &workers, NULL), ZERO_OK);
+    assert_true(zr_workers_drain_for(workers, 100)); // nothing to wait for
+    assert_int_equal(zr_workers_submit(workers, finish_late, &ended, NULL), ZERO_OK);
+    assert_false(zr_workers_drain_for(workers, 0.001));
+    assert_int_equal(ended, 0);
+    assert_true(zr_workers_drain_for(workers, 100));
+    assert_int_equal(ended, 1);
+    zr_workers_destroy(workers);
+}
+
 static void wrong_use_is_refused(void **state)
 {
     zr_workers *workers;
@@ -144,7 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_thread_keeps_the_order), cmocka_unit_test(many_threads_do_every_job_once),
         cmocka_unit_test(jobs_run_at_the_same_time),  cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(draining_waits_for_what_runs), cmocka_unit_test(sleeping_takes_at_least_its_time),
+        cmocka_unit_test(draining_waits_for_what_runs), cmocka_unit_test(waiting_may_end_before_the_jobs), cmocka_unit_test(sleeping_takes_at_least_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

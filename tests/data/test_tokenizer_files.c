@@ -349,6 +349,38 @@ static zero_status collect(void *user, const int32_t *ids, int64_t count, zero_e
     return ZERO_OK;
 }
 
+static int signs; // of life, before anything is encoded
+
+static void count_sign(void *user, size_t bytes)
+{
+    signs += bytes == 0;
+}
+
+// A text that cannot be cut is one part: while it is encoded, others hear of it. By one thread, in which nobody else would speak.
+static void a_long_part_gives_signs_of_life(void **state)
+{
+    enum { LENGTH = 16 << 20 };
+    scratch *dir = *state;
+    char *text = malloc(LENGTH);
+    zr_tokenizer *tokenizer;
+    zr_crew *crew;
+    zr_ids made = {0};
+    zero_error error = {0};
+    scratch_write(dir, "tokenizer.json", "{\"pre_tokenizer\":{\"type\":\"Digits\",\"individual_digits\":true},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"1\":3},\"merges\":[\"a b\"]}}");
+    for (size_t i = 0; i < LENGTH; i++)
+        text[i] = "aab1"[i % 4];
+    assert_int_equal(zr_tokenizer_load(dir->path, &tokenizer, NULL), ZERO_OK);
+    assert_int_equal(zr_crew_create(tokenizer, 1, &crew, NULL), ZERO_OK);
+    signs = 0;
+    assert_int_equal(zr_crew_encode(crew, ZR_ENCODE_TEXT, text, LENGTH, "text", collect, count_sign, &made, &error), ZERO_OK);
+    assert_int_equal(made.count, LENGTH / 4 * 3);
+    assert_true(signs > 0);
+    zr_ids_free(&made);
+    zr_crew_destroy(crew);
+    zr_tokenizer_destroy(tokenizer);
+    free(text);
+}
+
 static void a_crew_gives_the_ids_of_one(void **state)
 {
     enum { LENGTH = 5 << 20 };
@@ -416,7 +448,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
     const struct CMUnitTest tests[] = {
         CASE(what_a_file_may_not_say), CASE(what_has_no_token), CASE(garbled_files),
-        CASE(every_allocation_may_fail), CASE(what_grows_beyond_all_proportion), CASE(what_ends_a_text), CASE(added_tokens_of_two_files), CASE(added_tokens_are_kept), CASE(gpt2s_two_files), CASE(a_crew_gives_the_ids_of_one),
+        CASE(every_allocation_may_fail), CASE(what_grows_beyond_all_proportion), CASE(what_ends_a_text), CASE(added_tokens_of_two_files), CASE(added_tokens_are_kept), CASE(gpt2s_two_files), CASE(a_crew_gives_the_ids_of_one), CASE(a_long_part_gives_signs_of_life),
         CASE(a_note_says_whose_ids_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
