@@ -202,6 +202,7 @@ static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr
         ZERO_TRY(zr_token_file_check(file, at, count, reading->vocabulary, error));
         zr_corpus_beat(corpus, part->name, (size_t)(at + count - first), (size_t)(end - first));
     }
+    zr_token_file_end_documents(&part->tokens, zr_tokenizer_end(reading->tokenizer));
     part->count = file->count;
     part->split = holds ? part->count - part->count / 10 : part->count;
     return ZERO_OK;

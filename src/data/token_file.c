@@ -117,6 +117,8 @@ zero_status zr_token_file_open(const char *path, zr_token_format format, zr_toke
     if (format == ZR_TOKENS_DETECT)
         ZERO_TRY(has_index(path, &megatron, error));
     zero_status status = megatron ? zr_token_megatron_open(path, out, error) : open_one_file(path, format, out, error);
+    out->stored = out->count;
+    out->end = -1;
     if (status != ZERO_OK)
         zr_token_file_close(out);
     return status;
@@ -139,9 +141,10 @@ void zr_token_file_close(zr_token_file *file)
     }                                                               \
     break
 
-void zr_token_file_read(const zr_token_file *file, int64_t first, int64_t count, int32_t *out)
+// Tokens of the file itself.
+static void read_stored(const zr_token_file *file, int64_t first, int64_t count, int32_t *out)
 {
-    assert(first >= 0 && count >= 0 && first <= file->count - count);
+    assert(first >= 0 && count >= 0 && first <= file->stored - count);
     const char *from = file->tokens + (size_t)first * (size_t)file->bytes;
     switch (file->type) {
     case ZR_TOKEN_U8:
@@ -161,6 +164,59 @@ void zr_token_file_read(const zr_token_file *file, int64_t first, int64_t count,
     case ZR_TOKEN_TYPES:
         break;
     }
+}
+
+// With ends, document d begins at its first token + d: the document that token `at`, or the end before it, belongs to.
+static int64_t document_at(const zr_token_file *file, int64_t at)
+{
+    int64_t low = 0, high = file->documents - 1;
+    while (low < high) {
+        int64_t middle = low + (high - low + 1) / 2, first, count;
+        zr_token_file_document(file, middle, &first, &count);
+        if (first + middle <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+void zr_token_file_read(const zr_token_file *file, int64_t first, int64_t count, int32_t *out)
+{
+    if (file->end < 0) {
+        read_stored(file, first, count, out);
+        return;
+    }
+    assert(first >= 0 && count >= 0 && first <= file->count - count);
+    for (int64_t done = 0, d = count ? document_at(file, first) : 0; done < count; d++) {
+        int64_t begin, length, from = first + done;
+        zr_token_file_document(file, d, &begin, &length);
+        int64_t inside = from - (begin + d), run = ZR_MIN(count - done, length - inside);
+        read_stored(file, begin + inside, run, out + done);
+        done += run;
+        if (done < count)
+            out[done++] = file->end;
+    }
+}
+
+void zr_token_file_end_documents(zr_token_file *file, int32_t end)
+{
+    enum { LOOKED_AT = 4096 };
+    int64_t step = file->documents / LOOKED_AT + 1;
+    for (int64_t d = 0; d < file->documents && end >= 0; d += step) {
+        int64_t first, count;
+        int32_t last = -1;
+        zr_token_file_document(file, d, &first, &count);
+        if (!count)
+            continue;
+        read_stored(file, first + count - 1, 1, &last);
+        if (last == end)
+            return;
+    }
+    if (!file->documents || end < 0)
+        return;
+    file->end = end;
+    file->count = file->stored + file->documents;
 }
 
 zero_status zr_token_file_check(const zr_token_file *file, int64_t first, int64_t count, int64_t vocabulary, zero_error *error)

@@ -142,8 +142,8 @@ void zr_token_file_document(const zr_token_file *file, int64_t d, int64_t *first
 {
     assert(d >= 0 && d < file->documents);
     int64_t sequences = mark_of(file, file->documents), from = mark_of(file, d), to = mark_of(file, d + 1);
-    int64_t begin = from < sequences ? pointer_of(file, from) / file->bytes : file->count;
-    int64_t end = to < sequences ? pointer_of(file, to) / file->bytes : file->count;
+    int64_t begin = from < sequences ? pointer_of(file, from) / file->bytes : file->stored;
+    int64_t end = to < sequences ? pointer_of(file, to) / file->bytes : file->stored;
     *first = begin;
     *count = end - begin;
 }

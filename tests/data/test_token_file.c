@@ -170,6 +170,40 @@ static void megatron_tells_documents_apart(void **state)
     zr_token_file_close(&file);
 }
 
+static void assert_read(const zr_token_file *file, const int32_t *expected, int64_t count)
+{
+    int32_t ids[16];
+    assert_int_equal(file->count, count);
+    for (int64_t first = 0; first <= count; first++)
+        for (int64_t n = 0; first + n <= count; n++) {
+            zr_token_file_read(file, first, n, ids);
+            assert_memory_equal(ids, expected + first, (size_t)n * sizeof *ids);
+        }
+}
+
+// A set whose documents have no end token gets one behind each; one that has them is left as it is.
+static void documents_of_megatron_end(void **state)
+{
+    static const int64_t ended[] = {11, 9, 12, 13, 9};
+    scratch *dir = *state;
+    zr_token_file file;
+    store_megatron(dir, &sound, five, 5, 4, 0);
+    assert_int_equal(zr_token_file_open(scratch_path(dir, "m.bin"), ZR_TOKENS_DETECT, &file, NULL), ZERO_OK);
+    int32_t plain[5];
+    for (int i = 0; i < 5; i++)
+        plain[i] = (int32_t)five[i];
+    zr_token_file_end_documents(&file, -1);
+    assert_read(&file, plain, 5);
+    zr_token_file_end_documents(&file, 9);
+    assert_read(&file, (int32_t[]){plain[0], plain[1], 9, plain[2], plain[3], plain[4], 9}, 7);
+    zr_token_file_close(&file);
+    store_megatron(dir, &sound, ended, 5, 4, 0);
+    assert_int_equal(zr_token_file_open(dir->path, ZR_TOKENS_DETECT, &file, NULL), ZERO_OK);
+    zr_token_file_end_documents(&file, 9);
+    assert_read(&file, (int32_t[]){11, 9, 12, 13, 9}, 5);
+    zr_token_file_close(&file);
+}
+
 static void megatron_that_is_not_exact(void **state)
 {
     scratch *dir = *state;
@@ -309,7 +343,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
     const struct CMUnitTest tests[] = {
         CASE(llmc_in_both_widths),        CASE(llmc_that_is_not_exact),
-        CASE(nanogpt_has_no_header),      CASE(megatron_tells_documents_apart),
+        CASE(nanogpt_has_no_header),      CASE(megatron_tells_documents_apart), CASE(documents_of_megatron_end),
         CASE(megatron_that_is_not_exact), CASE(ids_above_the_vocabulary_are_named),
         CASE(what_is_written_comes_back), CASE(nothing_is_there_before_the_end),
     };
