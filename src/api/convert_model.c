@@ -19,14 +19,6 @@ const char *zr_convert_dtype_name(zero_dtype dtype)
     return dtype == ZERO_BF16 ? "bfloat16" : dtype == ZERO_F16 ? "float16" : "float32";
 }
 
-static zero_status write_text(const char *directory, const char *name, const char *text, size_t length, zero_error *error)
-{
-    char *path = zr_sprintf(error, "%s/%s", directory, name);
-    zero_status status = path ? zr_file_write_durable(path, text, length, error) : ZERO_ERR_MEMORY;
-    zr_free(path);
-    return status;
-}
-
 static zero_status copy(const char *from, const char *name, const char *to, bool *there, zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", from, name), *text = NULL;
@@ -36,7 +28,7 @@ static zero_status copy(const char *from, const char *name, const char *to, bool
     *there = zr_path_exists(path);
     zero_status status = *there ? zr_file_read(path, MOST_BYTES, &text, &length, error) : ZERO_OK;
     if (*there && status == ZERO_OK)
-        status = write_text(to, name, text, length, error);
+        status = zr_file_write_in(to, name, text, length, error);
     zr_free(text);
     zr_free(path);
     return status;
@@ -52,7 +44,7 @@ static zero_status write_config(json_t *config, const char *dtype, const char *d
     char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     zr_buffer out = {0};
     zr_buffer_printf(&out, "%s\n", text ? text : "");
-    zero_status status = text && !out.failed ? write_text(directory, CONFIG, out.data, out.length, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for " CONFIG);
+    zero_status status = text && !out.failed ? zr_file_write_in(directory, CONFIG, out.data, out.length, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for " CONFIG);
     zr_buffer_free(&out);
     free(text);
     return status;

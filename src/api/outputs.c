@@ -183,13 +183,6 @@ static zero_status write_model_config(const char *directory, const zr_lm_config 
     return status;
 }
 
-static zero_status write_generation(const char *directory, const char *text, zero_error *error)
-{
-    char path[4096];
-    ZERO_TRY(join(directory, ZR_GENERATION_CONFIG, path, error));
-    return zr_file_write_durable(path, text, strlen(text), error);
-}
-
 zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config, const zr_tokenizer *tokenizer, const char *generation, char **path,
                              zero_error *error)
 {
@@ -199,7 +192,7 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_l
     ZERO_TRY(write_model_config(model, config, error));
     ZERO_TRY(zr_tokenizer_save(tokenizer, model, error));
     if (generation)
-        ZERO_TRY(write_generation(model, generation, error));
+        ZERO_TRY(zr_file_write_in(model, ZR_GENERATION_CONFIG, generation, strlen(generation), error));
     *path = zr_sprintf(error, "%s/model.safetensors", model);
     return *path ? ZERO_OK : ZERO_ERR_MEMORY;
 }

@@ -101,3 +101,11 @@ zero_status zr_file_write_durable(const char *path, const void *data, size_t len
     zr_durable_discard(&file);
     return status;
 }
+
+zero_status zr_file_write_in(const char *directory, const char *name, const void *data, size_t length, zero_error *error)
+{
+    char *path = zr_sprintf(error, "%s/%s", directory, name);
+    zero_status status = path ? zr_file_write_durable(path, data, length, error) : ZERO_ERR_MEMORY;
+    zr_free(path);
+    return status;
+}

@@ -23,6 +23,7 @@ zero_status zr_durable_open(const char *path, zr_durable *out, zero_error *error
 zero_status zr_durable_commit(zr_durable *file, zero_error *error); // closes; on failure the temporary is removed
 void zr_durable_discard(zr_durable *file);
 zero_status zr_file_write_durable(const char *path, const void *data, size_t length, zero_error *error);
+zero_status zr_file_write_in(const char *directory, const char *name, const void *data, size_t length, zero_error *error); // directory/name, likewise
 
 zero_status zr_directory_create(const char *path, zero_error *error); // with its parents, durably; an existing one is fine
 zero_status zr_directory_sync(const char *path, zero_error *error);

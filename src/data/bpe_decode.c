@@ -109,13 +109,8 @@ static zero_status encode(zr_encoder *encoder, const char *text, size_t first, s
 
 static zero_status save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
 {
-    for (int i = 0; i < tokenizer->file_count; i++) {
-        const zr_tokenizer_file *file = &tokenizer->files[i];
-        char *path = zr_sprintf(error, "%s/%s", directory, file->name);
-        zero_status status = path ? zr_file_write_durable(path, file->data, file->length, error) : ZERO_ERR_MEMORY;
-        zr_free(path);
-        ZERO_TRY(status);
-    }
+    for (int i = 0; i < tokenizer->file_count; i++)
+        ZERO_TRY(zr_file_write_in(directory, tokenizer->files[i].name, tokenizer->files[i].data, tokenizer->files[i].length, error));
     return ZERO_OK;
 }
 

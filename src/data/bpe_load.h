@@ -40,7 +40,7 @@ zero_status zr_pipeline_gpt2(zr_bpe_loader *loader, bool prefix, zero_error *err
 // gpt2_files.c: all of it. Sets the tokenizer's fingerprint to that of what stands in neither of the two files.
 zero_status zr_gpt2_load(zr_bpe_loader *loader, const zr_token_settings *settings, json_t *vocab, const char *merges, size_t merges_length, zero_error *error);
 
-// tokenizer_json.c: bytes or chars; *out NULL: the file describes neither, and is a BPE's.
+// plain_json.c: bytes or chars; *out NULL: the file describes neither, and is a BPE's.
 zero_status zr_plain_load(const char *path, const json_t *root, zr_tokenizer **out, zero_error *error);
 
 #endif

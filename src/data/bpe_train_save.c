@@ -48,12 +48,7 @@ static void write_merges(const zr_bpe_trainer *t, zr_buffer *out, zr_buffer *wor
 
 static zero_status write_file(const char *directory, const char *name, const zr_buffer *text, zero_error *error)
 {
-    char *path = zr_sprintf(error, "%s/%s", directory, name);
-    zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
-    if (path)
-        status = text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path) : zr_file_write_durable(path, text->data, text->length, error);
-    zr_free(path);
-    return status;
+    return text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s/%s\"", directory, name) : zr_file_write_in(directory, name, text->data, text->length, error);
 }
 
 zero_status zr_bpe_trainer_save(const zr_bpe_trainer *t, const char *directory, zero_error *error)

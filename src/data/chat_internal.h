@@ -7,7 +7,7 @@
 typedef struct zr_chat_turn { // one message
     const char *role, *content;
     size_t role_length, length;
-    bool first, trained;
+    bool trained;
     const char *system; // of the first message: what stands before it, in formats that put it there; else NULL
     size_t system_length;
 } zr_chat_turn;

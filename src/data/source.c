@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "data/source.h"
 #include "base/alloc.h"
+#include "data/token_internal.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -20,23 +21,11 @@ static const struct {
     {"nanogpt", ZR_SOURCE_TOKENS, ZR_TOKENS_NANOGPT}, {"megatron", ZR_SOURCE_TOKENS, ZR_TOKENS_MEGATRON},
 };
 
-const char *zr_source_kind_name(zr_source_kind kind)
-{
-    return kind == ZR_SOURCE_TEXT ? "text" : kind == ZR_SOURCE_JSONL ? "JSONL" : "tokens";
-}
-
-static bool ends_in(const char *path, const char *suffix)
-{
-    size_t length = strlen(path), width = strlen(suffix);
-    return length > width && strcmp(path + length - width, suffix) == 0;
-}
-
 static bool begins_with_magic(const char *path)
 {
-    static const int32_t magics[] = {20240520, 20240801}; // llm.c's, 16 and 32 bits
     int32_t word = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool found = fd >= 0 && pread(fd, &word, sizeof word, 0) == sizeof word && (word == magics[0] || word == magics[1]);
+    bool found = fd >= 0 && pread(fd, &word, sizeof word, 0) == sizeof word && (word == ZR_LLMC_MAGIC_16 || word == ZR_LLMC_MAGIC_32);
     if (fd >= 0)
         close(fd);
     return found;
@@ -46,7 +35,7 @@ zr_source_kind zr_source_kind_of(const zr_source *source, const char *path)
 {
     if (source->named)
         return source->kind;
-    if (ends_in(path, ".jsonl") || ends_in(path, ".ndjson") || ends_in(path, ".json"))
+    if (zr_token_path_ends(path, ".jsonl") || zr_token_path_ends(path, ".ndjson") || zr_token_path_ends(path, ".json"))
         return ZR_SOURCE_JSONL;
     return zr_token_file_is_name(path) || begins_with_magic(path) ? ZR_SOURCE_TOKENS : ZR_SOURCE_TEXT;
 }

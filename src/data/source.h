@@ -27,6 +27,5 @@ zero_status zr_source_parse(const char *written, zr_source *out, zero_error *err
 void zr_source_free(zr_source *source);
 // Of one of its files. What cannot be read is text: opening it says why.
 zr_source_kind zr_source_kind_of(const zr_source *source, const char *path);
-const char *zr_source_kind_name(zr_source_kind kind); // "text", "JSONL", "tokens"
 
 #endif

@@ -17,12 +17,6 @@ int zr_token_bytes(zr_token_type type)
     return type_bytes[type];
 }
 
-const char *zr_token_format_name(zr_token_format format)
-{
-    static const char *const names[] = {[ZR_TOKENS_DETECT] = "any", [ZR_TOKENS_LLMC] = "llm.c", [ZR_TOKENS_NANOGPT] = "nanoGPT", [ZR_TOKENS_MEGATRON] = "Megatron"};
-    return names[format];
-}
-
 bool zr_token_path_ends(const char *path, const char *suffix)
 {
     size_t length = strlen(path), width = strlen(suffix);

@@ -38,7 +38,6 @@ bool zr_token_file_is_name(const char *path);
 // `path` of Megatron: either file. Missing file: ZERO_ERR_IO; one that is no such file: ZERO_ERR_DATA, saying what was found.
 zero_status zr_token_file_open(const char *path, zr_token_format format, zr_token_file *out, zero_error *error);
 void zr_token_file_close(zr_token_file *file);
-const char *zr_token_format_name(zr_token_format format); // "llm.c", "nanoGPT", "Megatron"
 
 // Tokens [first, first+count) as int32; the range must lie inside. An id that no int32 holds comes out as -1.
 void zr_token_file_read(const zr_token_file *file, int64_t first, int64_t count, int32_t *out);

@@ -1,4 +1,4 @@
-// Bytes and chars: text to ids and back. tokenizer_json.c writes and reads them.
+// Bytes and chars: text to ids and back. plain_json.c writes and reads them.
 //
 // The invariant that training needs: decode(encode(text)) == text, byte for byte, or encode says where it fails.
 #include "data/bpe.h"

@@ -1,4 +1,4 @@
-// tokenizer.json, as Hugging Face's `tokenizers` library reads it: a BPE model without merges, so that each symbol is a token.
+// tokenizer.json of bytes and chars, as Hugging Face's `tokenizers` library reads it: a BPE model without merges, so that each symbol is a token.
 //
 //   bytes: the ByteLevel pre-tokenizer spells each byte as one printable character (GPT-2's alphabet), whose id is the byte
 //   chars: no pre-tokenizer, each character is its own symbol; the decoder Fuse joins them without spaces
@@ -44,17 +44,6 @@ static void write_tokenizer(const zr_tokenizer *tokenizer, zr_buffer *out)
     zr_buffer_printf(out, "\n},\"merges\":[]}}\n");
 }
 
-static zero_status save_file(const char *directory, const char *file, const char *text, size_t length,
-                             zero_error *error)
-{
-    char *path = zr_sprintf(error, "%s/%s", directory, file);
-    if (!path)
-        return ZERO_ERR_MEMORY;
-    zero_status status = zr_file_write_durable(path, text, length, error);
-    zr_free(path);
-    return status;
-}
-
 zero_status zr_plain_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
 {
     static const char config[] =
@@ -62,10 +51,10 @@ zero_status zr_plain_save(const zr_tokenizer *tokenizer, const char *directory, 
     zr_buffer text = {0};
     write_tokenizer(tokenizer, &text);
     zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of tokenizer.json")
-                                     : save_file(directory, "tokenizer.json", text.data, text.length, error);
+                                     : zr_file_write_in(directory, "tokenizer.json", text.data, text.length, error);
     zr_buffer_free(&text);
     ZERO_TRY(status);
-    return save_file(directory, "tokenizer_config.json", config, sizeof config - 1, error);
+    return zr_file_write_in(directory, "tokenizer_config.json", config, sizeof config - 1, error);
 }
 
 // The plain kind that a tokenizer.json describes, *plain false: none. No merges, nothing between the text and the model but ByteLevel,
