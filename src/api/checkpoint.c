@@ -113,8 +113,13 @@ zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_
     return status;
 }
 
+static void beat(void *comm, int64_t bytes)
+{
+    zr_comm_progress(comm, ((zero_comm *)comm)->step);
+}
+
 // Rank 0: what a checkpoint holds and this training does not keep is no less part of it.
-static zero_status verify_others(const char *directory, const zr_manifest *manifest, const zr_state_vectors *v, zero_error *error)
+static zero_status verify_others(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vectors *v, zero_error *error)
 {
     for (int f = 0; f < manifest->file_count; f++) {
         const zr_manifest one = {.file_count = 1, .files = &manifest->files[f]};
@@ -125,7 +130,7 @@ static zero_status verify_others(const char *directory, const zr_manifest *manif
             read = read || !strcmp(name, one.files->name);
         }
         if (!read)
-            ZERO_TRY(zr_manifest_verify(directory, &one, NULL, NULL, error));
+            ZERO_TRY(zr_manifest_verify(directory, &one, beat, comm, error));
     }
     return ZERO_OK;
 }
@@ -140,7 +145,7 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
     if (status == ZERO_OK)
         status = zr_comm_barrier(comm, error); // nobody reads the old ones any more
     if (status == ZERO_OK)
-        status = zr_comm_agree(comm, comm->rank == 0 ? verify_others(directory, manifest, &v, error) : ZERO_OK, error);
+        status = zr_comm_agree(comm, comm->rank == 0 ? verify_others(comm, directory, manifest, &v, error) : ZERO_OK, error);
     if (status == ZERO_OK)
         status = zr_states_load(comm, directory, manifest, v.of, v.count - behind, error);
     if (status == ZERO_OK)

@@ -92,6 +92,8 @@ zero_status zr_train_resume(zr_train *train, zero_error *error);
 // train_checkpoint.c. Collective: a checkpoint after that many steps begins to be written, beside the next one; its end, where one is under way
 // (both report one that fails, which harms nothing). Not collective, by rank 0's clock: whether one is due; whether options->end_by is so near
 // that the run must save and end.
+// Rank 0: saved_step is what `latest` names and what older ones give way to.
+void zr_train_announce_checkpoint(const zr_train *train);
 zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error);
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error);
 bool zr_train_wants_checkpoint(const zr_train *train, int64_t step);

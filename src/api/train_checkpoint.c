@@ -113,8 +113,8 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     return settle(train, status, error);
 }
 
-// Rank 0: what follows from a checkpoint that is there. It stays there if this fails.
-static void announce(const zr_train *train)
+// A checkpoint that is there stays there if this fails.
+void zr_train_announce_checkpoint(const zr_train *train)
 {
     zero_error error = {0};
     char *folder = folder_of(train, &error);
@@ -134,7 +134,7 @@ static zero_status end_checkpoint(zr_train *train, zero_error *error)
     train->saved_step = train->saving_step;
     train->longest_save = fmax(train->longest_save, zr_clock_seconds() - train->saved_at);
     if (train->comm->rank == 0)
-        announce(train);
+        zr_train_announce_checkpoint(train);
     return ZERO_OK;
 }
 

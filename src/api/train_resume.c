@@ -237,6 +237,8 @@ static zero_status go_on(zr_train *train, candidates *c, zero_error *error)
     ZERO_TRY(zr_comm_agree(train->comm, status, error));
     zr_log(&train->logger, ZERO_LOG_INFO, "resume   from step %lld of \"%s\"", (long long)train->first_step, path);
     train->saved_step = train->first_step;
+    if (train->comm->rank == 0)
+        zr_train_announce_checkpoint(train); // a run that was killed may not have come to it
     return ZERO_OK;
 }
 

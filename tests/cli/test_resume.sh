@@ -156,6 +156,11 @@ train $COMMON --ranks 2 --steps 20 --out kept --resume
 same whole20 kept
 
 cp -r unbroken lost
+cp -r lost/checkpoints/step-00000027 lost/checkpoints/step-00000024 # killed before it had gone
+echo nonsense >lost/checkpoints/latest
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $RUN --out lost --resume
+[ "$(checkpoints lost)" = "latest step-00000027 step-00000030 " ] || fail "not pruned: $(checkpoints lost)"
+grep -q 'checkpoints/latest" is damaged' err.txt && cmp unbroken/checkpoints/latest lost/checkpoints/latest || fail "latest is damaged, and stays so"
 rm -r lost/checkpoints/step-00000030
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $RUN --out lost --resume
 grep -q '3 steps that came after it, [0-9.]* s, are made again' out.txt || fail "nothing is said of what was lost: $(grep resume out.txt)"
