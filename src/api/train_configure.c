@@ -206,6 +206,7 @@ static void describe_run(const zr_train *train, zr_buffer *out)
     zr_buffer_printf(out, "{");
     append_text(out, options->new_spec ? "new" : "model", options->new_spec ? options->new_spec : options->model_dir);
     append_text(out, "tokenizer", options->tokenizer ? options->tokenizer : zr_tokenizer_name(train->tokenizer)); // as zero verify gives it again
+    zr_buffer_printf(out, "\"tokenizer_of_model\": %s, ", options->model_dir && !options->tokenizer ? "true" : "false");
     zr_buffer_printf(out, "\"data\": [");
     for (int i = 0; i < options->data_count; i++) {
         zr_buffer_printf(out, i ? ", " : "");

@@ -27,6 +27,8 @@ start $RUN --config delayed.json --out delayed
 confirmed delayed --from-step 4 --to-step 8
 "$ZERO" train --model run/model --data "$TEXT" --threads 1 --quiet $RUN --out further >train.txt 2>&1 || fail "$(cat train.txt)"
 confirmed further
+"$ZERO" train --model run/model --tokenizer chars --data "$TEXT" --threads 1 --quiet $RUN --out retold >train.txt 2>&1 || fail "$(cat train.txt)"
+confirmed retold
 [ -z "$(ls -A disk)" ] || fail "left on the disk: $(ls -A disk)"
 
 # Resumed on other ranks: what these made is confirmed, from a checkpoint of the others too; what the others made is refused, not called false.
