@@ -52,14 +52,24 @@ static json_t *describe_origin(zero_engine *engine)
     return json_pack("{s:s, s:s, s:i, s:s}", "program", zero_version(), "instructions", zr_engine_queue(engine)->backend->path(), "ranks", zr_engine_comm(engine)->size, "written", now);
 }
 
+// As resolved: what the steps after this one were to be made with.
+static json_t *describe_config(const zr_config *config)
+{
+    zr_buffer text = {0};
+    zr_config_write(config, &text);
+    json_t *object = text.failed ? NULL : json_loadb(text.data, text.length, 0, NULL);
+    zr_buffer_free(&text);
+    return object;
+}
+
 static json_t *describe_state(zero_engine *engine)
 {
     const zr_progress now = zr_engine_progress(engine);
     const zr_config *config = zr_engine_config(engine);
-    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
+    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
                      now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow", (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis,
                      "gradient_scale", now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch, EXACT, (json_int_t)exact_micro_batch(config), "optimizer",
-                     zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine));
+                     zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine), "config", describe_config(config));
 }
 
 static zero_status read_state(const zero_engine *engine, const char *directory, json_t *state, zr_progress *out, zero_error *error)

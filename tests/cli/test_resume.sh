@@ -19,6 +19,7 @@ checkpoints() { ls -A "$1/checkpoints" | tr '\n' ' '; }
 
 train $RUN --out unbroken
 [ "$(checkpoints unbroken)" = "latest step-00000027 step-00000030 " ] || fail "checkpoints: $(checkpoints unbroken)"
+python3 -c 'import json; assert json.load(open("unbroken/checkpoints/step-00000030/manifest.json"))["state"]["config"] == json.load(open("unbroken/config.json"))' || fail "the manifest has another configuration"
 for stage in 1 3; do
     train $RUN --stage $stage --out whole --overwrite
     rm -rf broken
