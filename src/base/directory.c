@@ -13,7 +13,7 @@
 
 #define DEEPEST_DIRECTORY 64
 
-static char *parent_of(const char *path, zero_error *error)
+char *zr_path_parent(const char *path, zero_error *error)
 {
     const char *slash = strrchr(path, '/');
     return slash ? zr_sprintf(error, "%.*s", (int)ZR_MAX(slash - path, 1), path) : zr_strdup(".", error);
@@ -21,7 +21,7 @@ static char *parent_of(const char *path, zero_error *error)
 
 static zero_status sync_parent(const char *path, zero_error *error)
 {
-    char *parent = parent_of(path, error);
+    char *parent = zr_path_parent(path, error);
     zero_status status = parent ? zr_directory_sync(parent, error) : ZERO_ERR_MEMORY;
     zr_free(parent);
     return status;

@@ -44,16 +44,6 @@ zero_status zr_durable_open(const char *path, zr_durable *out, zero_error *error
     return status;
 }
 
-// The directory that `path` lies in.
-static char *parent_directory(const char *path, zero_error *error)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return zr_strdup(".", error);
-    int length = slash == path ? 1 : (int)(slash - path);
-    return zr_sprintf(error, "%.*s", length, path);
-}
-
 static zero_status flush_and_close(zr_durable *file, zero_error *error)
 {
     int fd = file->fd;
@@ -66,7 +56,7 @@ static zero_status flush_and_close(zr_durable *file, zero_error *error)
 
 zero_status zr_durable_commit(zr_durable *file, zero_error *error)
 {
-    char *directory = parent_directory(file->path, error);
+    char *directory = zr_path_parent(file->path, error);
     zero_status status = directory ? flush_and_close(file, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && rename(file->temporary, file->path))
         status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", file->temporary, file->path);

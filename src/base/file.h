@@ -29,6 +29,7 @@ zero_status zr_directory_create(const char *path, zero_error *error); // with it
 zero_status zr_directory_sync(const char *path, zero_error *error);
 zero_status zr_directory_discard(const char *path, zero_error *error); // an existing one goes at once, by taking its hidden name, and then what is in it
 zero_status zr_directory_remove(const char *path, zero_error *error); // with what is in it; an absent one is fine
+char *zr_path_parent(const char *path, zero_error *error); // the directory that it lies in; zr_free
 bool zr_path_exists(const char *path);
 bool zr_path_has(const char *directory, const char *name); // directory/name exists
 // A directory that is there whole or not at all: filled under the hidden name beside it (zr_free), every file in it brought to the disk,

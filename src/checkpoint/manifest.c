@@ -264,6 +264,12 @@ const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char
     return NULL;
 }
 
+zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor, const zr_extent *extent)
+{
+    int64_t size = (int64_t)zero_dtype_bytes(file->dtype);
+    return (zr_direct_extent){tensor->begin + extent->first * size, extent->count * size};
+}
+
 const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element)
 {
     int low = 0, high = tensor->extent_count - 1;

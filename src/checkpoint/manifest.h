@@ -9,6 +9,7 @@
 #define ZR_CHECKPOINT_MANIFEST_H
 
 #include "base/alloc.h"
+#include "base/direct.h"
 #include "base/json.h"
 #include <zero/model.h>
 
@@ -49,6 +50,7 @@ zero_status zr_manifest_read(const char *directory, zr_manifest *out, zero_error
 void zr_manifest_free(zr_manifest *manifest); // zeroed ones are fine
 const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name); // NULL where absent
 
+zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor, const zr_extent *extent); // of an extent in its file
 const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element); // that the element lies in
 
 // manifest_verify.c. ZERO_ERR_DATA: bytes of the file `path`, a part of `what` (a tensor's name, "the header"), are not those that were written.

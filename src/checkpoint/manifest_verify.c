@@ -40,19 +40,13 @@ static void list(verifying *v, int64_t offset, int64_t bytes)
     zr_buffer_append(&v->extents, &extent, sizeof extent);
 }
 
-static zr_direct_extent place_of(const zr_manifest_file *file, const zr_manifest_tensor *tensor, const zr_extent *extent)
-{
-    int64_t size = (int64_t)zero_dtype_bytes(file->dtype);
-    return (zr_direct_extent){tensor->begin + extent->first * size, extent->count * size};
-}
-
 static void list_extents(verifying *v, const zr_manifest_file *file)
 {
     for (int64_t done = 0; done < file->header_bytes; done += ZR_EXTENT_BYTES)
         list(v, done, ZR_MIN(file->header_bytes - done, ZR_EXTENT_BYTES));
     for (int t = 0; t < file->tensor_count; t++)
         for (int e = 0; e < file->tensors[t].extent_count; e++) {
-            zr_direct_extent place = place_of(file, &file->tensors[t], &file->tensors[t].extents[e]);
+            zr_direct_extent place = zr_manifest_place(file, &file->tensors[t], &file->tensors[t].extents[e]);
             list(v, place.offset, place.bytes);
         }
 }
@@ -85,7 +79,7 @@ static zero_status verify_header(const verifying *v, const zr_manifest_file *fil
 
 static zero_status verify_extent(const verifying *v, const zr_manifest_file *file, const zr_manifest_tensor *tensor, const zr_extent *extent)
 {
-    const zr_direct_extent place = place_of(file, tensor, extent);
+    const zr_direct_extent place = zr_manifest_place(file, tensor, extent);
     const char *data;
     uint32_t found;
     ZERO_TRY(next(v, place.bytes, &data, &found));

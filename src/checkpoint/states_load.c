@@ -85,16 +85,10 @@ typedef struct overlap { // elements [from, from+count) of an extent are [done, 
     int64_t from, done, count;
 } overlap;
 
-static zr_direct_extent place_of(const loading *l, const overlap *o)
-{
-    int64_t size = (int64_t)zero_dtype_bytes(l->file->dtype);
-    return (zr_direct_extent){o->tensor->begin + o->extent->first * size, o->extent->count * size};
-}
-
 static zero_status hold(loading *l, const overlap *o, zero_error *error)
 {
     const zr_extent *extent = o->extent;
-    const zr_direct_extent place = place_of(l, o), *listed = (const zr_direct_extent *)(const void *)l->extents.data + l->next;
+    const zr_direct_extent place = zr_manifest_place(l->file, o->tensor, o->extent), *listed = (const zr_direct_extent *)(const void *)l->extents.data + l->next;
     uint32_t found;
     if (l->held == extent)
         return ZERO_OK;
@@ -164,7 +158,7 @@ static zero_status for_extents(loading *l, const zr_weight_range *range, overlap
 
 static zero_status list_extent(loading *l, const overlap *o, zero_error *error)
 {
-    const zr_direct_extent place = place_of(l, o);
+    const zr_direct_extent place = zr_manifest_place(l->file, o->tensor, o->extent);
     if (l->held != o->extent)
         zr_buffer_append(&l->extents, &place, sizeof place);
     l->held = o->extent;

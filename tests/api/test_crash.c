@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "../sanitizers.h"
+#include "../faults.h"
 #include <zero/tools.h>
 
 #include <errno.h>
@@ -23,30 +24,7 @@
 
 #include <cmocka.h>
 
-enum { RANKS = 2, STEPS = 2, DIED = 77, FAILED = 1, MOST_CALLS = 1000, STRIDE = UNDER_ASAN ? 9 : 5 };
-
-static struct {
-    atomic_int in; // the call that it happens in, of any thread, 1 = the next; 0: none
-    int reason;    // errno; 0: the process ends, as by a kill
-} fault;
-
-static bool fails(void)
-{
-    int in = fault.in;
-    while (in && !atomic_compare_exchange_weak(&fault.in, &in, in - 1))
-        ;
-    if (in != 1)
-        return false;
-    if (!fault.reason)
-        _exit(DIED);
-    errno = fault.reason;
-    return true;
-}
-
-#define WRAP(type, name, parameters, arguments) \
-    type __real_##name parameters;              \
-    type __wrap_##name parameters;              \
-    type __wrap_##name parameters { return fails() ? (type)-1 : __real_##name arguments; }
+enum { RANKS = 2, STEPS = 2, FAILED = 1, MOST_CALLS = 1000, STRIDE = UNDER_ASAN ? 9 : 5 };
 
 WRAP(int, open64, (const char *path, int flags, mode_t mode), (path, flags, mode))
 WRAP(ssize_t, write, (int fd, const void *data, size_t bytes), (fd, data, bytes))

@@ -3,6 +3,7 @@
 // The linker wraps the calls that a save makes, so that the nth of them ends the process, or fails.
 #define _GNU_SOURCE
 #include "st_files.h"
+#include "../faults.h"
 #include "array_view.h"
 #include "base/file.h"
 #include "checkpoint/states.h"
@@ -17,31 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct {
-    atomic_int in; // the call that it happens in, of any thread, 1 = the next; 0: none
-    int reason;    // errno; 0: the process ends, as by a kill
-} fault;
-
-enum { DIED = 77, DID_NOT_MIND = 78 }; // the second: a directory that was there is made once more, a short write goes on
-enum { SHORT = 4711 };                 // for a reason: a write does the half of what it was asked to
-
-static bool fails(void)
-{
-    int in = fault.in;
-    while (in && !atomic_compare_exchange_weak(&fault.in, &in, in - 1))
-        ;
-    if (in != 1)
-        return false;
-    if (!fault.reason)
-        _exit(DIED);
-    errno = fault.reason;
-    return true;
-}
-
-#define WRAP(type, name, parameters, arguments) \
-    type __real_##name parameters;              \
-    type __wrap_##name parameters;              \
-    type __wrap_##name parameters { return fails() ? (type)-1 : __real_##name arguments; }
+enum { DID_NOT_MIND = 78 }; // beside DIED: a directory that was there is made once more, a short write goes on
+enum { SHORT = 4711 };      // for a reason: a write does the half of what it was asked to
 
 WRAP(int, fsync, (int fd), (fd))
 WRAP(int, sync_file_range, (int fd, off64_t offset, off64_t bytes, unsigned flags), (fd, offset, bytes, flags))
