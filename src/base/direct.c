@@ -181,11 +181,11 @@ zero_status zr_direct_sync(zr_direct *d, zero_error *error)
 static zero_status prepare(zr_direct *d, const zr_direct_file *files, zero_error *error)
 {
     d->targets = zr_alloc(((size_t)d->count + 1) * sizeof *d->targets, error);
+    for (int i = 0; i < d->count && d->targets; i++)
+        d->targets[i] = (target){.file = files[i], .direct = open(files[i].path, O_WRONLY | O_DIRECT | O_CLOEXEC)};
     d->memory = zr_alloc((size_t)BLOCKS * BLOCK + ZR_LARGE_PAGE, error);
     if (!d->targets || !d->memory)
         return ZERO_ERR_MEMORY;
-    for (int i = 0; i < d->count; i++)
-        d->targets[i] = (target){.file = files[i], .direct = open(files[i].path, O_WRONLY | O_DIRECT | O_CLOEXEC)};
     char *aligned = zr_pages_large(d->memory, (size_t)BLOCKS * BLOCK);
     for (int i = 0; i < BLOCKS; i++)
         d->blocks[i] = (block){.of = d, .data = aligned + (size_t)i * BLOCK};

@@ -100,12 +100,13 @@ static zero_status prepare(zr_source *out, checkpoint *own, const char *path, ze
     size_t count = (size_t)own->manifest.file_count + 1;
     own->paths = zr_alloc(count * sizeof *own->paths, error);
     own->fds = zr_alloc(count * sizeof *own->fds, error);
+    if (own->fds)
+        memset(own->fds, -1, count * sizeof *own->fds);
     own->files = zr_alloc(count * sizeof *own->files, error);
     own->block = zr_alloc((size_t)ZR_EXTENT_BYTES, error);
     out->path = zr_strdup(path, error);
     if (!own->paths || !own->fds || !own->files || !own->block || !out->path)
         return ZERO_ERR_MEMORY;
-    memset(own->fds, -1, count * sizeof *own->fds);
     for (int f = 0; f < own->manifest.file_count; f++)
         if (!(own->paths[f] = zr_sprintf(error, "%s/%s", path, own->manifest.files[f].name)))
             return ZERO_ERR_MEMORY;

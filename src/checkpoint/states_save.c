@@ -43,11 +43,11 @@ static zero_status prepare(saving *s, const char *directory, zero_error *error)
     s->temporary = zr_directory_hidden(directory, error);
     s->views = zr_alloc((size_t)s->count * sizeof *s->views, error);
     s->files = zr_alloc((size_t)s->count * sizeof *s->files, error);
+    for (int v = 0; v < s->count && s->files; v++)
+        s->files[v].fd = -1;
     s->block = zr_alloc((size_t)ZR_VIEW_BLOCK, error);
     if (!s->directory || !s->temporary || !s->views || !s->files || !s->block)
         return ZERO_ERR_MEMORY;
-    for (int v = 0; v < s->count; v++)
-        s->files[v].fd = -1;
     for (int v = 0; v < s->count; v++)
         ZERO_TRY(zr_view_file_create(&s->vectors[v].view, s->vectors[v].dtype, "", &s->views[v], error));
     return ZERO_OK;

@@ -281,6 +281,7 @@ static void no_memory(void **state)
             break;
         }
         assert_int_equal(writes == ZERO_OK ? reads : writes, ZERO_ERR_MEMORY);
+        assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0); // what was never opened is not closed
     }
     end(&w);
 }

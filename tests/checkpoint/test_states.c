@@ -6,6 +6,7 @@
 #include "../faults.h"
 #include "array_view.h"
 #include "base/file.h"
+#include "checkpoint/source.h"
 #include "checkpoint/states.h"
 
 #include <dirent.h>
@@ -221,9 +222,44 @@ static void every_byte_is_guarded(void **unused)
     zr_directory_remove(parent, NULL);
 }
 
+// Whatever finds no memory leaves the old checkpoint, and closes nothing but what it opened.
+static void no_memory(void **unused)
+{
+    char parent[] = "/tmp/zero-states-XXXXXX", directory[300];
+    static state s;
+    zero_error error;
+    zero_status status = ZERO_ERR_MEMORY;
+    assert_non_null(mkdtemp(parent));
+    snprintf(directory, sizeof directory, "%s/step", parent);
+    begin(&s, 200000);
+    assert_int_equal(save(&s, directory, 2, &error), ZERO_OK);
+    for (int64_t n = 1; status != ZERO_OK; n++) {
+        zr_alloc_fail_at(n);
+        status = save(&s, directory, 2, &error);
+        zr_alloc_fail_at(0);
+        assert_true(status == ZERO_ERR_MEMORY || (status == ZERO_OK && n > 10));
+        assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+        assert_int_equal(step_of(directory), 2);
+        assert_int_equal(files_in(parent), 1);
+    }
+    status = ZERO_ERR_MEMORY;
+    for (int64_t n = 1; status != ZERO_OK; n++) {
+        zr_source source;
+        zr_alloc_fail_at(n);
+        status = zr_source_open(directory, &source, &error);
+        zr_alloc_fail_at(0);
+        assert_true(status != ZERO_OK || n > 10);
+        assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+        zr_source_close(&source);
+    }
+    zero_comm_destroy(s.comm);
+    zr_directory_remove(parent, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_memory),
         cmocka_unit_test(old_or_new_whatever_happens),
         cmocka_unit_test(every_byte_is_guarded),
     };
