@@ -87,7 +87,7 @@ static zero_status check_place(const converting *c)
         return ZERO_OK;
     if (!c->options->overwrite)
         return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is there already: choose another directory, or --overwrite replaces it", to);
-    bool is_model = S_ISDIR(info.st_mode) && (zr_path_has(to, "model.safetensors") || zr_path_has(to, "model.safetensors.index.json")) && !zr_path_has(to, ZR_CHECKPOINTS);
+    bool is_model = S_ISDIR(info.st_mode) && zr_has_weights(to) && !zr_path_has(to, ZR_CHECKPOINTS);
     if (!is_model)
         return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is no directory of a model alone: it is not replaced", to);
     if (is_inside(c->from, to) || (c->options->model_dir && is_inside(c->options->model_dir, to)))
@@ -168,21 +168,20 @@ static zero_status to_checkpoint(converting *c)
         return zr_fail(c->error, ZERO_ERR_UNSUPPORTED, "\"%s\" is a model, which has no state of a training: zero train --model starts from it, zero_load_weights reads it", c->from);
     if (c->options->dtype || c->options->shard_bytes)
         return zr_fail(c->error, ZERO_ERR_USAGE, "a checkpoint is whole and in fp32: dtype and shard size are of --format hf");
-    char *folder = zr_sprintf(c->error, "%s/" ZR_CHECKPOINTS, c->to), *path = folder ? zr_checkpoint_path(folder, step, c->error) : NULL;
-    zero_status status = path ? zr_checkpoints_list(folder, &there, c->error) : ZERO_ERR_MEMORY;
+    char *path = zr_checkpoint_path(c->to, step, c->error);
+    zero_status status = path ? zr_checkpoints_list(c->to, &there, c->error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && there.count)
-        status = zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" holds checkpoints already: choose another directory", folder);
+        status = zr_fail(c->error, ZERO_ERR_USAGE, "\"%s/" ZR_CHECKPOINTS "\" holds checkpoints already: choose another directory", c->to);
     if (status == ZERO_OK)
-        status = zr_directory_create(folder, c->error);
+        status = zr_checkpoints_make(c->to, c->error);
     if (status == ZERO_OK)
         status = adopt(c, path);
     if (status == ZERO_OK)
-        status = zr_write_latest(folder, step, c->error);
+        status = zr_write_latest(c->to, step, c->error);
     if (status == ZERO_OK)
         zr_log(&c->options->logger, ZERO_LOG_INFO, "%s: step %lld; zero train --model MODEL --out %s --resume goes on from it", path, (long long)step, c->to);
     zr_checkpoints_free(&there);
     zr_free(path);
-    zr_free(folder);
     return status;
 }
 

@@ -179,15 +179,6 @@ static zero_status compare_below(diff *d, const char *name, const char *what, ze
     return status;
 }
 
-static zero_status list(const char *run, zr_checkpoints *out, zero_error *error)
-{
-    char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, run);
-    *out = (zr_checkpoints){0};
-    zero_status status = folder ? zr_checkpoints_list(folder, out, error) : ZERO_ERR_MEMORY;
-    zr_free(folder);
-    return status;
-}
-
 // From the oldest on, until one differs: what comes later follows from it.
 static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_checkpoints *b, zero_error *error)
 {
@@ -209,9 +200,9 @@ static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_che
 static zero_status compare_checkpoints(diff *d, zero_error *error)
 {
     zr_checkpoints a, b = {0};
-    zero_status status = list(d->a, &a, error);
+    zero_status status = zr_checkpoints_list(d->a, &a, error);
     if (status == ZERO_OK)
-        status = list(d->b, &b, error);
+        status = zr_checkpoints_list(d->b, &b, error);
     if (status == ZERO_OK && !a.count != !b.count)
         d->keeper = a.count ? d->a : d->b;
     if (status == ZERO_OK)

@@ -104,21 +104,15 @@ static void add_last_step(const char *path, json_t *run)
 static zero_status list_run(const inspecting *in, const char *path, json_t **out)
 {
     static const char *const parts[] = {"config.json", "metrics.jsonl", ZR_CHECKPOINTS, "model", "best"};
-    zr_checkpoints found = {0};
-    char *folder = zr_sprintf(in->error, "%s/" ZR_CHECKPOINTS, path);
-    zero_status status = folder ? zr_checkpoints_list(folder, &found, in->error) : ZERO_ERR_MEMORY;
-    if (status != ZERO_OK) {
-        zr_free(folder);
-        return status;
-    }
+    zr_checkpoints found;
+    ZERO_TRY(zr_checkpoints_list(path, &found, in->error));
     json_t *holds = json_array(), *list = json_array();
     for (int i = 0; i < ZR_COUNT(parts); i++)
         if (zr_path_has(path, parts[i]))
             json_array_append_new(holds, json_string(parts[i]));
     for (int i = 0; i < found.count; i++)
-        json_array_append_new(list, json_pack("{s:I, s:b}", "step", (json_int_t)found.steps[i], "whole", zr_checkpoint_is_whole(folder, found.steps[i])));
+        json_array_append_new(list, json_pack("{s:I, s:b}", "step", (json_int_t)found.steps[i], "whole", zr_checkpoint_is_whole(path, found.steps[i])));
     zr_checkpoints_free(&found);
-    zr_free(folder);
     *out = json_pack("{s:s, s:s, s:o, s:o}", "path", path, "kind", "run", "holds", holds, "checkpoints", list);
     if (!*out)
         return zr_fail(in->error, ZERO_ERR_DATA, "the path \"%s\" is no UTF-8", path);

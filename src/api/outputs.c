@@ -105,9 +105,7 @@ bool zr_outputs_are_of(const char *directory, const char *job)
 
 static zero_status write_config(const zr_outputs *out, const char *config_text, zero_error *error)
 {
-    char path[4096];
-    ZERO_TRY(join(out->directory, "config.json", path, error));
-    return zr_file_write_durable(path, config_text, strlen(config_text), error);
+    return zr_file_write_in(out->directory, "config.json", config_text, strlen(config_text), error);
 }
 
 // An earlier run goes before this one's name comes: what is left of it is never taken for this one's.
@@ -173,12 +171,10 @@ void zr_outputs_close(zr_outputs *outputs, bool discard)
 
 static zero_status write_model_config(const char *directory, const zr_lm_config *config, zero_error *error)
 {
-    char path[4096];
-    ZERO_TRY(join(directory, "config.json", path, error));
     zr_buffer text = {0};
     zr_lm_config_write(config, &text);
-    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path)
-                                     : zr_file_write_durable(path, text.data, text.length, error);
+    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s/config.json\"", directory)
+                                     : zr_file_write_in(directory, "config.json", text.data, text.length, error);
     zr_buffer_free(&text);
     return status;
 }

@@ -37,17 +37,16 @@ zero_status zr_train_write_receipt(const zr_train *train, const char *directory,
 {
     zr_file_sum weights;
     int64_t step, none;
-    char *model = zr_sprintf(error, "%s/model.safetensors", directory), *path = zr_sprintf(error, "%s/" ZR_RECEIPT, directory);
-    zero_status status = model && path ? zr_file_sum_of(model, &weights, error) : ZERO_ERR_MEMORY;
+    char *model = zr_sprintf(error, "%s/model.safetensors", directory);
+    zero_status status = model ? zr_file_sum_of(model, &weights, error) : ZERO_ERR_MEMORY;
     zero_position(train->engine, &step, &none);
     json_t *receipt = status == ZERO_OK ? describe(train, &weights, step) : NULL;
     char *text = receipt ? json_dumps(receipt, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     if (status == ZERO_OK)
-        status = text ? zr_file_write_durable(path, text, strlen(text), error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for \"%s\"", path);
+        status = text ? zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the receipt of \"%s\"", model);
     free(text);
     json_decref(receipt);
     zr_free(model);
-    zr_free(path);
     return status;
 }
 

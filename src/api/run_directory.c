@@ -29,24 +29,34 @@ static bool read_name(const char *name, int64_t *step)
     return !strcmp(again, name);
 }
 
-zero_status zr_checkpoints_list(const char *folder, zr_checkpoints *out, zero_error *error)
+static char *folder_of(const char *run, zero_error *error) { return zr_sprintf(error, "%s/" ZR_CHECKPOINTS, run); }
+
+static zero_status read_names(const char *folder, zr_buffer *steps, zero_error *error)
 {
-    zr_buffer steps = {0};
     int64_t step;
-    *out = (zr_checkpoints){0};
     DIR *directory = opendir(folder);
     if (!directory && errno != ENOENT)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look into \"%s\"", folder);
     for (struct dirent *entry; directory && (entry = readdir(directory));)
         if (read_name(entry->d_name, &step))
-            zr_buffer_append(&steps, &step, sizeof step);
+            zr_buffer_append(steps, &step, sizeof step);
     if (directory)
         closedir(directory);
-    if (steps.failed) {
+    return steps->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the list of checkpoints in \"%s\"", folder) : ZERO_OK;
+}
+
+zero_status zr_checkpoints_list(const char *run, zr_checkpoints *out, zero_error *error)
+{
+    zr_buffer steps = {0};
+    char *folder = folder_of(run, error);
+    *out = (zr_checkpoints){0};
+    zero_status status = folder ? read_names(folder, &steps, error) : ZERO_ERR_MEMORY;
+    zr_free(folder);
+    if (status != ZERO_OK) {
         zr_buffer_free(&steps);
-        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the list of checkpoints in \"%s\"", folder);
+        return status;
     }
-    *out = (zr_checkpoints){(int64_t *)(void *)steps.data, (int)(steps.length / sizeof step)};
+    *out = (zr_checkpoints){(int64_t *)(void *)steps.data, (int)(steps.length / sizeof *out->steps)};
     if (out->count)
         qsort(out->steps, (size_t)out->count, sizeof *out->steps, newest_first);
     return ZERO_OK;
@@ -58,9 +68,17 @@ void zr_checkpoints_free(zr_checkpoints *checkpoints)
     *checkpoints = (zr_checkpoints){0};
 }
 
-char *zr_checkpoint_path(const char *folder, int64_t step, zero_error *error)
+zero_status zr_checkpoints_make(const char *run, zero_error *error)
 {
-    return zr_sprintf(error, "%s/" ZR_CHECKPOINT_NAME, folder, (long long)step);
+    char *folder = folder_of(run, error);
+    zero_status status = folder ? zr_directory_create(folder, error) : ZERO_ERR_MEMORY;
+    zr_free(folder);
+    return status;
+}
+
+char *zr_checkpoint_path(const char *run, int64_t step, zero_error *error)
+{
+    return zr_sprintf(error, "%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, run, (long long)step);
 }
 
 static bool has_files(const char *path, const zr_manifest *manifest)
@@ -75,10 +93,10 @@ static bool has_files(const char *path, const zr_manifest *manifest)
     return all;
 }
 
-bool zr_checkpoint_is_whole(const char *folder, int64_t step)
+bool zr_checkpoint_is_whole(const char *run, int64_t step)
 {
     zr_manifest manifest = {0};
-    char *path = zr_checkpoint_path(folder, step, NULL);
+    char *path = zr_checkpoint_path(run, step, NULL);
     bool whole = path && zr_manifest_read(path, &manifest, NULL) == ZERO_OK && has_files(path, &manifest);
     zr_manifest_free(&manifest);
     zr_free(path);
@@ -92,18 +110,18 @@ static void describe_latest(int64_t step, char out[static 2 * ZR_CHECKPOINT_NAME
     snprintf(out, 2 * ZR_CHECKPOINT_NAME_BYTES, "%s %08x\n", name, (unsigned)zr_crc32c(0, name, strlen(name)));
 }
 
-zero_status zr_write_latest(const char *folder, int64_t step, zero_error *error)
+#define LATEST ZR_CHECKPOINTS "/latest"
+
+zero_status zr_write_latest(const char *run, int64_t step, zero_error *error)
 {
-    char line[2 * ZR_CHECKPOINT_NAME_BYTES], *path = zr_sprintf(error, "%s/latest", folder);
+    char line[2 * ZR_CHECKPOINT_NAME_BYTES];
     describe_latest(step, line);
-    zero_status status = path ? zr_file_write_durable(path, line, strlen(line), error) : ZERO_ERR_MEMORY;
-    zr_free(path);
-    return status;
+    return zr_file_write_in(run, LATEST, line, strlen(line), error);
 }
 
-void zr_check_latest(const char *folder, const zr_checkpoints *found, const zero_logger *logger)
+void zr_check_latest(const char *run, const zr_checkpoints *found, const zero_logger *logger)
 {
-    char line[2 * ZR_CHECKPOINT_NAME_BYTES], *text = NULL, *path = zr_sprintf(NULL, "%s/latest", folder);
+    char line[2 * ZR_CHECKPOINT_NAME_BYTES], *text = NULL, *path = zr_sprintf(NULL, "%s/" LATEST, run);
     size_t length;
     bool named = false;
     if (path && zr_path_exists(path) && zr_file_read(path, sizeof line, &text, &length, NULL) == ZERO_OK)
@@ -114,7 +132,7 @@ void zr_check_latest(const char *folder, const zr_checkpoints *found, const zero
     else
         named = path && !zr_path_exists(path); // absent: the run ended before it was written
     if (!named)
-        zr_log(logger, ZERO_LOG_WARNING, "\"%s/latest\" is damaged, or names a checkpoint that is not there; the directories themselves count", folder);
+        zr_log(logger, ZERO_LOG_WARNING, "\"%s/" LATEST "\" is damaged, or names a checkpoint that is not there; the directories themselves count", run);
     zr_free(text);
     zr_free(path);
 }
@@ -124,34 +142,33 @@ bool zr_is_run(const char *path)
     return zr_path_has(path, "metrics.jsonl") || (zr_path_has(path, ZR_CHECKPOINTS) && !zr_path_has(path, ZR_MANIFEST));
 }
 
-static bool is_model(const char *directory)
+bool zr_has_weights(const char *directory)
 {
     return zr_path_has(directory, "model.safetensors") || zr_path_has(directory, "model.safetensors.index.json");
 }
 
-zero_status zr_newest_whole(const char *folder, char **out, zero_error *error)
+zero_status zr_newest_whole(const char *run, char **out, zero_error *error)
 {
     zr_checkpoints list;
     *out = NULL;
-    ZERO_TRY(zr_checkpoints_list(folder, &list, error));
+    ZERO_TRY(zr_checkpoints_list(run, &list, error));
     zero_status status = ZERO_OK;
     for (int i = 0; i < list.count && !*out && status == ZERO_OK; i++)
-        if (zr_checkpoint_is_whole(folder, list.steps[i]))
-            status = (*out = zr_checkpoint_path(folder, list.steps[i], error)) ? ZERO_OK : ZERO_ERR_MEMORY;
+        if (zr_checkpoint_is_whole(run, list.steps[i]))
+            status = (*out = zr_checkpoint_path(run, list.steps[i], error)) ? ZERO_OK : ZERO_ERR_MEMORY;
     zr_checkpoints_free(&list);
     return status;
 }
 
 zero_status zr_run_newest(const char *path, char **out, zero_error *error)
 {
-    char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, path), *model = zr_sprintf(error, "%s/model", path);
+    char *model = zr_sprintf(error, "%s/model", path);
     *out = NULL;
-    zero_status status = folder && model ? zr_newest_whole(folder, out, error) : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK && !*out && !is_model(path) && is_model(model)) {
+    zero_status status = model ? zr_newest_whole(path, out, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && !*out && !zr_has_weights(path) && zr_has_weights(model)) {
         *out = model;
         model = NULL;
     }
-    zr_free(folder);
     zr_free(model);
     return status;
 }

@@ -16,16 +16,12 @@
 
 static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, beside what steps and saves have taken so far
 
-static char *folder_of(const zr_train *train, zero_error *error)
-{
-    return zr_sprintf(error, "%s/" ZR_CHECKPOINTS, train->options->out_dir);
-}
-
 // Rank 0: the newest `keep` that are whole stay, the one just written among them. Newer ones than that are damaged: it was resumed before them.
-static zero_status prune(const zr_train *train, const char *folder, zero_error *error)
+static zero_status prune(const zr_train *train, zero_error *error)
 {
+    const char *run = train->options->out_dir;
     zr_checkpoints found;
-    ZERO_TRY(zr_checkpoints_list(folder, &found, error));
+    ZERO_TRY(zr_checkpoints_list(run, &found, error));
     zero_status status = ZERO_OK;
     int64_t kept = 0;
     for (int i = 0; i < found.count && train->options->keep > 0 && status == ZERO_OK; i++) {
@@ -33,10 +29,10 @@ static zero_status prune(const zr_train *train, const char *folder, zero_error *
         if (step > train->saved_step)
             continue;
         if (kept < train->options->keep) {
-            kept += step == train->saved_step || zr_checkpoint_is_whole(folder, step);
+            kept += step == train->saved_step || zr_checkpoint_is_whole(run, step);
             continue;
         }
-        char *path = zr_checkpoint_path(folder, step, error);
+        char *path = zr_checkpoint_path(run, step, error);
         status = path ? zr_directory_discard(path, error) : ZERO_ERR_MEMORY;
         zr_free(path);
     }
@@ -86,15 +82,13 @@ static zero_status settle(const zr_train *train, zero_status status, const zero_
 
 static zero_status prepare(const zr_train *train, char **path, json_t **more, zero_error *error)
 {
-    char *folder = folder_of(train, error);
-    *path = folder ? zr_checkpoint_path(folder, train->saving_step, error) : NULL;
+    *path = zr_checkpoint_path(train->options->out_dir, train->saving_step, error);
     zero_status status = *path ? ZERO_OK : ZERO_ERR_MEMORY;
     *more = json_pack("{s:o, s:o}", "train", describe(train), "model_config", describe_model(train));
     if (status == ZERO_OK && !*more)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", *path);
     if (status == ZERO_OK && train->comm->rank == 0)
-        status = zr_directory_create(folder, error);
-    zr_free(folder);
+        status = zr_checkpoints_make(train->options->out_dir, error);
     return status;
 }
 
@@ -117,13 +111,11 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
 void zr_train_announce_checkpoint(const zr_train *train)
 {
     zero_error error = {0};
-    char *folder = folder_of(train, &error);
-    zero_status status = folder ? zr_write_latest(folder, train->saved_step, &error) : ZERO_ERR_MEMORY;
+    zero_status status = zr_write_latest(train->options->out_dir, train->saved_step, &error);
     if (status == ZERO_OK)
-        status = prune(train, folder, &error);
+        status = prune(train, &error);
     if (status != ZERO_OK)
         zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld is saved, but: %s", (long long)train->saved_step, error.message);
-    zr_free(folder);
 }
 
 static zero_status end_checkpoint(zr_train *train, zero_error *error)

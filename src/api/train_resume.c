@@ -46,13 +46,12 @@ static void read_batch(const char *checkpoint, const char *config, int64_t facts
 static zero_status look_ahead(const zr_train *train, int64_t facts[3], zero_error *error)
 {
     const char *out = train->options->out_dir;
-    char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, out), *config = zr_sprintf(error, "%s/config.json", out), *newest = NULL;
-    zero_status status = folder && config ? zr_newest_whole(folder, &newest, error) : ZERO_ERR_MEMORY;
+    char *config = zr_sprintf(error, "%s/config.json", out), *newest = NULL;
+    zero_status status = config ? zr_newest_whole(out, &newest, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         read_batch(newest, config, facts);
     zr_free(newest);
     zr_free(config);
-    zr_free(folder);
     return status;
 }
 
@@ -159,8 +158,7 @@ static zero_status share_path(const zr_train *train, const char *found, char out
     return zr_comm_broadcast(train->comm, out, 4096, 0, error);
 }
 
-typedef struct candidates { // rank 0: checkpoints, newest first
-    char *folder;
+typedef struct candidates { // rank 0
     zr_checkpoints found;
     int next; // that has not been looked at
 } candidates;
@@ -169,23 +167,23 @@ static zero_status list_candidates(const zr_train *train, candidates *c, zero_er
 {
     const char *out = train->options->out_dir;
     ZERO_TRY(sweep(out, error));
-    c->folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, out);
-    ZERO_TRY(c->folder ? zr_checkpoints_list(c->folder, &c->found, error) : ZERO_ERR_MEMORY);
+    ZERO_TRY(zr_checkpoints_list(out, &c->found, error));
     if (c->found.count)
-        zr_check_latest(c->folder, &c->found, &train->logger);
+        zr_check_latest(out, &c->found, &train->logger);
     return ZERO_OK;
 }
 
 // The next that looks whole, on every rank; "" where there is none.
 static zero_status next_candidate(const zr_train *train, candidates *c, char path[4096], zero_error *error)
 {
+    const char *out = train->options->out_dir;
     char *found = NULL;
     for (; train->comm->rank == 0 && c->next < c->found.count && !found; c->next++) {
         int64_t step = c->found.steps[c->next];
-        if (zr_checkpoint_is_whole(c->folder, step))
-            found = zr_checkpoint_path(c->folder, step, error);
+        if (zr_checkpoint_is_whole(out, step))
+            found = zr_checkpoint_path(out, step, error);
         else
-            zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s/" ZR_CHECKPOINT_NAME "\" is passed over: it is not whole", c->folder, (long long)step);
+            zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" is passed over: it is not whole", out, (long long)step);
     }
     zero_status status = share_path(train, found, path, error);
     zr_free(found);
@@ -247,6 +245,5 @@ zero_status zr_train_resume(zr_train *train, zero_error *error)
     candidates c = {0};
     zero_status status = go_on(train, &c, error);
     zr_checkpoints_free(&c.found);
-    zr_free(c.folder);
     return status;
 }

@@ -78,13 +78,12 @@ static zero_status choose_steps(const verify *v, int64_t steps[2], zero_error *e
 {
     zr_checkpoints found = {0};
     const zero_verify_options *o = v->options;
-    char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, o->run);
-    zero_status status = folder ? zr_checkpoints_list(folder, &found, error) : ZERO_ERR_MEMORY;
+    zero_status status = zr_checkpoints_list(o->run, &found, error);
     int whole = 0;
     steps[0] = o->from;
     steps[1] = o->to;
     for (int i = 0; i < found.count && status == ZERO_OK; i++) {
-        if (!zr_checkpoint_is_whole(folder, found.steps[i]))
+        if (!zr_checkpoint_is_whole(o->run, found.steps[i]))
             continue;
         whole++;
         steps[1] = steps[1] ? steps[1] : found.steps[i];
@@ -95,7 +94,6 @@ static zero_status choose_steps(const verify *v, int64_t steps[2], zero_error *e
         status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has %d whole checkpoint%s; two are needed, an earlier and a later one (found %lld and %lld)", o->run, whole, whole == 1 ? "" : "s",
                          (long long)steps[0], (long long)steps[1]);
     zr_checkpoints_free(&found);
-    zr_free(folder);
     return status;
 }
 
@@ -105,8 +103,8 @@ static zero_status name_checkpoints(verify *v, zero_error *error)
     ZERO_TRY(choose_steps(v, steps, error));
     v->result->from = steps[0];
     v->result->to = steps[1];
-    v->from = zr_sprintf(error, "%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, v->options->run, (long long)steps[0]);
-    v->to = zr_sprintf(error, "%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, v->options->run, (long long)steps[1]);
+    v->from = zr_checkpoint_path(v->options->run, steps[0], error);
+    v->to = zr_checkpoint_path(v->options->run, steps[1], error);
     return v->from && v->to ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
@@ -137,7 +135,7 @@ static zero_status check_maker(const verify *v, int64_t step, const json_t *stat
 static zero_status look_at_maker(verify *v, int64_t step, zero_error *error)
 {
     zr_manifest manifest = {0};
-    char *path = zr_sprintf(error, "%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, v->options->run, (long long)step);
+    char *path = zr_checkpoint_path(v->options->run, step, error);
     bool needed = step == v->result->to;
     zero_status status = path ? zr_manifest_read(path, &manifest, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && step <= v->result->to)
@@ -155,10 +153,8 @@ static zero_status look_at_maker(verify *v, int64_t step, zero_error *error)
 static zero_status check_makers(verify *v, zero_error *error)
 {
     zr_checkpoints found;
-    char *folder = zr_sprintf(error, "%s/" ZR_CHECKPOINTS, v->options->run);
-    zero_status status = folder ? zr_checkpoints_list(folder, &found, error) : ZERO_ERR_MEMORY;
-    zr_free(folder);
-    ZERO_TRY(status);
+    ZERO_TRY(zr_checkpoints_list(v->options->run, &found, error));
+    zero_status status = ZERO_OK;
     for (int i = found.count - 1; i >= 0 && status == ZERO_OK; i--)
         if (found.steps[i] > v->result->from)
             status = look_at_maker(v, found.steps[i], error);

@@ -191,11 +191,11 @@ static zero_status write_index(const exporting *e, zero_error *error)
         json_object_set_new(map, e->names[t], json_string(name));
     }
     zr_buffer text = {0};
-    char *dumped = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL, *path = zr_sprintf(error, "%s/model.safetensors.index.json", e->export->directory);
+    char *dumped = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     zr_buffer_printf(&text, "%s\n", dumped ? dumped : "");
-    zero_status status = dumped && path && !text.failed ? zr_file_write_durable(path, text.data, text.length, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the index of the shards");
+    zero_status status = dumped && !text.failed ? zr_file_write_in(e->export->directory, "model.safetensors.index.json", text.data, text.length, error)
+                                                : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the index of the shards");
     zr_buffer_free(&text);
-    zr_free(path);
     free(dumped);
     json_decref(root);
     return status;

@@ -23,16 +23,16 @@ typedef struct checkpoint {
 
 static zero_status hold(checkpoint *own, int f, const zr_manifest_tensor *tensor, const zr_extent *extent, zero_error *error)
 {
-    int64_t size = (int64_t)zero_dtype_bytes(own->manifest.files[f].dtype), begin = tensor->begin + extent->first * size, bytes = extent->count * size;
+    const zr_direct_extent place = zr_manifest_place(&own->manifest.files[f], tensor, extent);
     if (own->held == extent)
         return ZERO_OK;
     own->held = NULL;
     if (own->fds[f] < 0 && (own->fds[f] = open(own->paths[f], O_RDONLY | O_CLOEXEC)) < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", own->paths[f]);
-    ZERO_TRY(zr_file_pread(own->fds[f], own->block, (size_t)bytes, begin, own->paths[f], error));
-    uint32_t found = zr_crc32c(0, own->block, (size_t)bytes);
+    ZERO_TRY(zr_file_pread(own->fds[f], own->block, (size_t)place.bytes, place.offset, own->paths[f], error));
+    uint32_t found = zr_crc32c(0, own->block, (size_t)place.bytes);
     if (found != extent->checksum)
-        return zr_manifest_damaged(own->paths[f], tensor->name, begin, bytes, found, extent->checksum, error);
+        return zr_manifest_damaged(own->paths[f], tensor->name, place.offset, place.bytes, found, extent->checksum, error);
     own->held = extent;
     return ZERO_OK;
 }

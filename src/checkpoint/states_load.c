@@ -50,8 +50,8 @@ static zero_status match_tensors(const loading *l, zero_error *error)
     zero_status status = ZERO_OK;
     for (int t = 0; t < view->tensor_count && status == ZERO_OK; t++) {
         int place = zr_name_index_find(index, l->file->tensor_count, view->tensors[t]->name);
-        l->tensors[t] = place < 0 ? NULL : &l->file->tensors[place];
-        status = zr_view_check_shape(l->path, view->tensors[t], place < 0 ? -1 : l->tensors[t]->dims, place < 0 ? NULL : l->tensors[t]->shape, error);
+        const zr_manifest_tensor *found = l->tensors[t] = place < 0 ? NULL : &l->file->tensors[place];
+        status = zr_view_check_shape(l->path, view->tensors[t], found ? found->dims : -1, found ? found->shape : NULL, error);
     }
     zr_free(index);
     if (status == ZERO_OK && l->file->tensor_count != view->tensor_count)

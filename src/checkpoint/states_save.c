@@ -208,11 +208,10 @@ static zero_status describe(const saving *s, zr_buffer *all, zr_manifest *out, z
 static zero_status write_manifest(const saving *s, const zr_manifest *manifest, zero_error *error)
 {
     zr_buffer text = {0};
-    char *path = zr_sprintf(error, "%s/" ZR_MANIFEST, s->temporary);
     zr_manifest_write(manifest, &text);
-    zero_status status = path && !text.failed ? zr_file_write_durable(path, text.data, text.length, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the manifest of \"%s\"", s->directory);
+    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the manifest of \"%s\"", s->directory)
+                                     : zr_file_write_in(s->temporary, ZR_MANIFEST, text.data, text.length, error);
     zr_buffer_free(&text);
-    zr_free(path);
     return status;
 }
 

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-
 static zero_status refuse(zr_arena *arena, int reason, zero_error *error)
 {
     return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot reserve %zu bytes of %s memory for %s", arena->bytes,
