@@ -25,13 +25,19 @@ typedef struct step_bench {
     double seconds;            // of a step, the median of the slowest rank's
 } step_bench;
 
-static void draw_batch(step_bench *s)
+static zero_status draw_batch(step_bench *s, zero_error *error)
 {
+    size_t bytes = (size_t)(s->made.micro_batch * s->made.seq) * sizeof *s->tokens;
+    s->tokens = zr_alloc(bytes, error);
+    s->targets = zr_alloc(bytes, error);
+    if (!s->tokens || !s->targets)
+        return ZERO_ERR_MEMORY;
     for (int64_t i = 0; i < s->made.micro_batch * s->made.seq; i++) {
         zr_philox drawn = zr_philox4x32((uint64_t)s->bench->comm->rank, 0, (uint64_t)i);
         s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.shape.vocab);
         s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->made.shape.vocab);
     }
+    return ZERO_OK;
 }
 
 static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *error)
@@ -170,18 +176,10 @@ zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *optio
 {
     step_bench s = {.bench = bench};
     zero_status status = zr_bench_engine_open(bench, options, &s.made, error);
-    if (status != ZERO_OK) {
-        zr_bench_engine_close(&s.made);
-        return status;
-    }
-    size_t bytes = (size_t)(s.made.micro_batch * s.made.seq) * sizeof *s.tokens;
-    s.tokens = zr_alloc(bytes, error);
-    s.targets = zr_alloc(bytes, error);
-    status = zr_comm_agree(bench->comm, s.tokens && s.targets ? ZERO_OK : ZERO_ERR_MEMORY, error);
-    if (status == ZERO_OK) {
-        draw_batch(&s);
+    if (status == ZERO_OK)
+        status = zr_comm_agree(bench->comm, draw_batch(&s, error), error);
+    if (status == ZERO_OK)
         status = run(&s, error);
-    }
     zr_bench_engine_close(&s.made);
     zr_free(s.tokens);
     zr_free(s.targets);

@@ -26,10 +26,10 @@ static const char *hex(uint64_t hash, char out[static 20])
 
 static json_t *describe(const zr_train *train, const zr_file_sum *weights, int64_t step)
 {
-    char data[20], hash[20];
+    char hash[20];
     json_t *config = json_loads(train->config_text, 0, NULL);
     return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", "libzero receipt 1", "program", zero_version(), "instructions", zr_train_instructions(train), "step",
-                     (json_int_t)step, "seed", (json_int_t)train->seed, "data", hex(train->data_hash, data), "weights", "file", "model.safetensors", "bytes",
+                     (json_int_t)step, "seed", (json_int_t)train->seed, "data", train->data_hash, "weights", "file", "model.safetensors", "bytes",
                      (json_int_t)weights->bytes, "hash", hex(weights->hash, hash), "config", config ? config : json_null());
 }
 

@@ -18,7 +18,7 @@ typedef struct zr_train {
     zero_logger logger;         // silent on ranks above 0
     // what is trained, on what
     zr_corpus *corpus, *val_corpus; // val_corpus only where --val names a file
-    uint64_t data_hash;         // of the streams of tokens to train and to evaluate on, and of the tokenizer; from zr_train_hash_data on
+    char data_hash[17];         // of the streams of tokens to train and to evaluate on, and of the tokenizer, in hexadecimal; from zr_train_hash_data on
     zr_chat chat;               // how messages are written
     zr_reading_progress reading;
     zr_tokenizer *tokenizer;

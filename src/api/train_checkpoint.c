@@ -52,9 +52,7 @@ static json_t *describe_model(const zr_train *train)
 
 static json_t *describe(const zr_train *train)
 {
-    char hash[20];
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)train->data_hash);
-    json_t *facts = json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", hash, "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics), "micro_batch",
+    json_t *facts = json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", train->data_hash, "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics), "micro_batch",
                               (json_int_t)zr_engine_config(train->engine)->micro_batch, "ranks", (json_int_t)train->comm->size);
     if (facts && train->first_step)
         json_object_set_new(facts, "resumed_from", json_integer(train->first_step));

@@ -47,6 +47,17 @@ static const char *number_text(int64_t number, char out[static 40])
     return out;
 }
 
+// The micro-batch of which `ranks` ranks make `batch` samples: `times` each where that is said, else the largest up to the one before.
+static int64_t fit_micro_batch(const zr_train *train, int64_t times)
+{
+    int64_t batch = train->before.batch, ranks = train->comm->size, micro = train->before.micro_batch;
+    if (times)
+        return ZR_MAX(batch / (ranks * times), 1);
+    while (micro > 1 && batch % (ranks * micro))
+        micro--;
+    return micro;
+}
+
 // Other ranks than those before them make steps of as many samples, by as many micro-batches as that takes: otherwise they would read other
 // text from here on.
 static zero_status keep_batch(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
@@ -58,9 +69,7 @@ static zero_status keep_batch(const zr_train *train, zr_config *config, const ze
     ZERO_TRY(zr_config_find_elastic(config, error));
     if (!train->before.ranks || train->before.ranks == ranks || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
         return ZERO_OK;
-    if (!micro)
-        for (micro = times ? ZR_MAX(batch / (ranks * times), 1) : train->before.micro_batch; micro > 1 && !times && batch % (ranks * micro);)
-            micro--;
+    micro = micro ? micro : fit_micro_batch(train, times);
     if (micro < 1 || batch % (ranks * micro) || (times && batch != ranks * micro * times))
         return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %lld ranks with micro-batches of %lld%s%s cannot make them", (long long)batch,
                        (long long)ranks, (long long)micro, times ? ", gradient_accumulation_steps " : "", times ? number_text(times, number) : "");
@@ -221,7 +230,7 @@ static void describe_run(const zr_train *train, zr_buffer *out)
     append_text(out, "backend", options->backend ? options->backend : "cpu");
     append_text(out, "comm", zero_comm_name(train->comm));
     append_text(out, "instructions", zr_train_instructions(train));
-    zr_buffer_printf(out, "\"data_hash\": \"%016llx\", ", (unsigned long long)train->data_hash);
+    zr_buffer_printf(out, "\"data_hash\": \"%s\", ", train->data_hash);
     zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, \"steps\": %lld, \"ranks\": %d, \"threads\": %d}",
                      (long long)train->shape.vocab, (long long)train->parameters, (long long)train->seq, (long long)train->steps, train->comm->size,
                      train->threads.count);

@@ -112,7 +112,7 @@ zero_status zr_train_hash_data(zr_train *train, zero_error *error)
         ZERO_TRY(zr_comm_all_reduce_small(train->comm, halves, ZR_COUNT(halves), ZERO_I64, ZR_SUM, error));
         all[i] = (uint64_t)halves[0] + ((uint64_t)halves[1] << 32);
     }
-    train->data_hash = zr_hash_bytes(all, sizeof all, 0);
+    snprintf(train->data_hash, sizeof train->data_hash, "%016llx", (unsigned long long)zr_hash_bytes(all, sizeof all, 0));
     return ZERO_OK;
 }
 

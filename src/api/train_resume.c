@@ -139,10 +139,8 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run has %lld and %lld: it would read other text from here on", path,
                        (long long)seq, (long long)seed, (long long)train->seq, (long long)train->seed);
     const char *data = json_string_value(json_object_get(facts, "data"));
-    char now[20];
-    snprintf(now, sizeof now, "%016llx", (unsigned long long)train->data_hash);
-    if (data && strcmp(data, now))
-        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is %s, that of this run is %s: it would go on with other text", path, data, now);
+    if (data && strcmp(data, train->data_hash))
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is %s, that of this run is %s: it would go on with other text", path, data, train->data_hash);
     train->first_lines = integer_in(facts, "lines");
     train->owed = json_is_true(json_object_get(facts, "owed"));
     train->best = json_is_number(best) ? json_number_value(best) : INFINITY;

@@ -231,10 +231,8 @@ static zero_train_options options_of(verify *v)
 static zero_status check_same_maker(const verify *v, const zr_train *train, zero_error *error)
 {
     const char *instructions = text_of(v->run, "instructions"), *hash = text_of(v->run, "data_hash");
-    char now[20];
-    snprintf(now, sizeof now, "%016llx", (unsigned long long)train->data_hash);
-    if (!hash || strcmp(hash, now))
-        return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, now, hash ? hash : "known");
+    if (!hash || strcmp(hash, train->data_hash))
+        return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, train->data_hash, hash ? hash : "known");
     if (!instructions || strcmp(instructions, zr_train_instructions(train)))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" was made with %s instructions, this machine runs %s: other instructions round otherwise", v->options->run,
                        instructions ? instructions : "unknown", zr_train_instructions(train));

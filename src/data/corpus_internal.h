@@ -35,7 +35,7 @@ struct zr_corpus {
 // corpus_part.c: fills ids, count and split of one part; holds: the last tenth begins at `split`.
 zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds, zero_error *error);
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total);
-// The reader of a part's records, at their beginning.
-zr_records zr_part_records(const zr_corpus *corpus, const zr_part *part);
+// The text of each record of a part. before: bytes that were read before, of `total`.
+zero_status zr_part_visit_records(const zr_corpus *corpus, zr_part *part, size_t before, size_t total, zr_visit_text visit, void *user, zero_error *error);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { BYTES_AT_ONCE = 4 << 20, TOKENS_AT_ONCE = 16 << 20 }; // between two signs of life
 
-zr_records zr_part_records(const zr_corpus *corpus, const zr_part *part)
+static zr_records records_of(const zr_corpus *corpus, const zr_part *part)
 {
     return (zr_records){.path = part->name, .text = part->records.data, .length = part->records.length, .field = corpus->options.field, .chat = corpus->options.chat};
 }
@@ -122,7 +122,7 @@ static zero_status read_text(reader *r, int threads, bool holds, zero_error *err
 
 static int64_t count_records(const reader *r)
 {
-    zr_records records = zr_part_records(r->corpus, r->part);
+    zr_records records = records_of(r->corpus, r->part);
     int64_t count = 0;
     while (records.at < records.length) {
         count += zr_records_pass(&records, BYTES_AT_ONCE);
@@ -144,7 +144,7 @@ typedef zero_status (*use_record)(void *user, zr_record *record, int64_t number,
 // Every record with text, its number counting those without.
 static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total, use_record use, void *user, zero_error *error)
 {
-    zr_records records = zr_part_records(corpus, part);
+    zr_records records = records_of(corpus, part);
     zr_record *record = zr_alloc(sizeof *record, error);
     zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
     bool more = true;
@@ -263,7 +263,7 @@ zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_enc
     return status;
 }
 
-typedef struct visiting {
+typedef struct visiting { // what a record's text is handed to
     zr_visit_text visit;
     void *user;
 } visiting;
@@ -275,12 +275,18 @@ static zero_status visit_record(void *user, zr_record *record, int64_t number, z
     return text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its text", record->name) : v->visit(v->user, text->data, text->length, error);
 }
 
-static zero_status visit_files(zr_corpus *corpus, const zr_part *part, size_t before, size_t total, const visiting *v, zero_error *error)
+zero_status zr_part_visit_records(const zr_corpus *corpus, zr_part *part, size_t before, size_t total, zr_visit_text visit, void *user, zero_error *error)
+{
+    visiting v = {.visit = visit, .user = user};
+    return each_record(corpus, part, before, total, visit_record, &v, error);
+}
+
+static zero_status visit_files(const zr_corpus *corpus, const zr_part *part, size_t before, size_t total, zr_visit_text visit, void *user, zero_error *error)
 {
     for (int i = 0; i < part->files; i++) {
         zr_mapped_file file;
         ZERO_TRY(zr_text_map(part->paths[i], &file, error));
-        zero_status status = v->visit(v->user, file.data, file.length, error);
+        zero_status status = visit(user, file.data, file.length, error);
         zr_file_unmap(&file);
         ZERO_TRY(status);
         zr_corpus_beat(corpus, part->paths[i], before + part->ends[i], total);
@@ -290,12 +296,12 @@ static zero_status visit_files(zr_corpus *corpus, const zr_part *part, size_t be
 
 zero_status zr_corpus_visit(zr_corpus *corpus, zr_visit_text visit, void *user, zero_error *error)
 {
-    visiting v = {.visit = visit, .user = user};
     size_t before = 0, total = (size_t)zr_corpus_bytes(corpus);
     ZERO_TRY(check_texts(corpus, error));
     for (int i = 0; i < corpus->part_count; i++) {
         zr_part *part = &corpus->parts[i];
-        ZERO_TRY(part->kind == ZR_SOURCE_TEXT ? visit_files(corpus, part, before, total, &v, error) : each_record(corpus, part, before, total, visit_record, &v, error));
+        ZERO_TRY(part->kind == ZR_SOURCE_TEXT ? visit_files(corpus, part, before, total, visit, user, error)
+                                              : zr_part_visit_records(corpus, part, before, total, visit, user, error));
         before += (size_t)part->bytes;
     }
     return ZERO_OK;

@@ -99,10 +99,9 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
 
 // ---- the tokenizer "chars" ----
 
-enum { RECORDS_AT_ONCE = 256 }; // between two signs of life
-
-static void mark(const char *text, size_t length, unsigned char *seen)
+static zero_status mark(void *user, const char *text, size_t length, zero_error *error)
 {
+    unsigned char *seen = user;
     int32_t c;
     for (size_t at = 0; at < length;) {
         int bytes = zr_utf8_next(text + at, length - at, &c);
@@ -110,25 +109,13 @@ static void mark(const char *text, size_t length, unsigned char *seen)
             seen[c] = 1;
         at += bytes ? (size_t)bytes : 1;
     }
+    return ZERO_OK;
 }
 
-static zero_status mark_records(const zr_corpus *corpus, const zr_part *part, unsigned char *seen, zero_error *error)
+static zero_status mark_records(const zr_corpus *corpus, zr_part *part, unsigned char *seen, zero_error *error)
 {
-    zr_records records = zr_part_records(corpus, part);
-    zr_record *record = zr_alloc(sizeof *record, error);
-    zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
-    for (bool more = true; status == ZERO_OK && more;) {
-        status = zr_records_next(&records, record, &more, error);
-        if (status == ZERO_OK && more)
-            mark(record->document.text.data, record->document.text.length, seen);
-        if (records.seen % RECORDS_AT_ONCE == 0)
-            zr_corpus_beat(corpus, part->name, records.at, records.length);
-    }
-    if (record)
-        zr_document_free(&record->document);
-    zr_free(record);
     seen['\n'] = 1; // what ends a record
-    return status;
+    return zr_part_visit_records(corpus, part, 0, part->records.length, mark, seen, error);
 }
 
 // Files that follow each other may share a character. A tokenizer of the part's own says what is wrong with its text.
@@ -140,7 +127,7 @@ static zero_status mark_text(const zr_part *part, unsigned char *seen, zero_erro
     zero_status status = zr_tokenizer_create(ZR_TOKENIZER_CHARS, text.data, text.length, part->name, &own, error);
     if (status == ZERO_OK) {
         zr_tokenizer_destroy(own);
-        mark(text.data, text.length, seen);
+        status = mark(seen, text.data, text.length, error);
     }
     zr_text_free(&text);
     return status;
@@ -165,7 +152,7 @@ zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, ze
     unsigned char *seen = zr_alloc(ZR_CODE_POINTS, error);
     zero_status status = seen ? ZERO_OK : ZERO_ERR_MEMORY;
     for (int i = 0; i < corpus->part_count && status == ZERO_OK; i++) {
-        const zr_part *part = &corpus->parts[i];
+        zr_part *part = &corpus->parts[i];
         if (part->kind == ZR_SOURCE_TOKENS)
             status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" holds tokens: the tokenizer \"chars\" is made of the characters of a text", part->name);
         else

@@ -21,6 +21,13 @@ static zero_status check_growth(const zr_encoder *encoder, const normal_text *no
     return zr_fail(encoder->error, ZERO_ERR_DATA, "%s: the tokenizer's normalizer makes more than %d times as many bytes of it", encoder->name, ZR_MOST_GROWTH);
 }
 
+static void become(normal_text *now, const char *text, size_t length, zr_scratch *room)
+{
+    now->text = text;
+    now->length = length;
+    now->room = room;
+}
+
 static zr_scratch *other_room(zr_encoder *encoder, const normal_text *now)
 {
     return now->room == &encoder->normal ? &encoder->other : &encoder->normal;
@@ -36,7 +43,7 @@ static zero_status prepend(zr_encoder *encoder, const char *what, normal_text *n
         return ZERO_ERR_MEMORY;
     memcpy(to, what, width);
     memcpy(to + width, now->text, now->length);
-    *now = (normal_text){.text = to, .length = now->length + width, .room = room, .most = now->most};
+    become(now, to, now->length + width, room);
     return ZERO_OK;
 }
 
@@ -68,7 +75,7 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
         length += to;
     }
     memcpy(out + length, at, (size_t)(end - at));
-    *now = (normal_text){.text = out, .length = length + (size_t)(end - at), .room = room, .most = now->most};
+    become(now, out, length + (size_t)(end - at), room);
     return ZERO_OK;
 }
 
@@ -162,7 +169,7 @@ static zero_status nfc(zr_encoder *encoder, normal_text *now)
     char *to = status == ZERO_OK ? zr_scratch_get(room, made.length, encoder->error) : NULL;
     if (to) {
         memcpy(to, made.data, made.length);
-        *now = (normal_text){.text = to, .length = made.length, .room = room, .most = now->most};
+        become(now, to, made.length, room);
     } else if (status == ZERO_OK) {
         status = ZERO_ERR_MEMORY;
     }
