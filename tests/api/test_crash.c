@@ -6,23 +6,16 @@
 #include "base/file.h"
 #include "../sanitizers.h"
 #include "../faults.h"
-#include <zero/tools.h>
+#include "train_ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { RANKS = 2, STEPS = 2, FAILED = 1, MOST_CALLS = 1000, STRIDE = UNDER_ASAN ? 9 : 5 };
 
@@ -41,20 +34,6 @@ WRAP(int, rmdir, (const char *path), (path))
 
 static char directory[64], text[96];
 
-typedef struct rank_job {
-    zero_comm *comm;
-    zero_train_options options;
-    zero_status status;
-    zero_error error;
-} rank_job;
-
-static void *train_rank(void *argument)
-{
-    rank_job *job = argument;
-    job->status = zero_train(job->comm, &job->options, &job->error);
-    return NULL;
-}
-
 // One run on threads of this process; faults begin with it.
 static zero_status train(const char *out, int in, int reason, zero_error *error)
 {
@@ -62,21 +41,10 @@ static zero_status train(const char *out, int in, int reason, zero_error *error)
     const zero_train_options options = {.struct_size = sizeof options, .new_spec = "gpt2:layers=1,heads=2,width=16,context=16", .data = data, .data_count = 1, .val = "none",
                                         .tokenizer = "bytes", .out_dir = out, .steps = STEPS, .seed = 3, .threads = 1, .resume = 1, .save_every = 1, .keep = 1};
     rank_job jobs[RANKS];
-    zero_comm *comms[RANKS];
-    pthread_t threads[RANKS];
-    zero_comm_options comm_options = {.struct_size = sizeof comm_options, .timeout_seconds = 30};
-    assert_int_equal(zero_comm_threads(RANKS, &comm_options, comms, NULL), ZERO_OK);
     fault.reason = reason;
     fault.in = in;
-    for (int r = 0; r < RANKS; r++) {
-        jobs[r] = (rank_job){.comm = comms[r], .options = options};
-        assert_int_equal(pthread_create(&threads[r], NULL, train_rank, &jobs[r]), 0);
-    }
-    for (int r = 0; r < RANKS; r++)
-        pthread_join(threads[r], NULL);
+    train_ranks(RANKS, &options, jobs);
     fault.in = fault.in > 0 ? -1 : 0; // -1: it was not met
-    for (int r = 0; r < RANKS; r++)
-        zero_comm_destroy(comms[r]);
     *error = jobs[0].error;
     return jobs[0].status;
 }

@@ -2,36 +2,14 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"
-#include <zero/tools.h>
+#include "train_ranks.h"
 
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-enum { MOST_RANKS = 3 };
-
 static char directory[64], text[96];
-
-typedef struct rank_job {
-    zero_comm *comm;
-    zero_train_options options;
-    zero_status status;
-    zero_error error;
-} rank_job;
-
-static void *train_rank(void *argument)
-{
-    rank_job *job = argument;
-    job->status = zero_train(job->comm, &job->options, &job->error);
-    return NULL;
-}
 
 static zero_train_options usual_options(const char *out)
 {
@@ -39,22 +17,6 @@ static zero_train_options usual_options(const char *out)
     data[0] = text;
     return (zero_train_options){.struct_size = sizeof(zero_train_options), .new_spec = "gpt2:layers=1,heads=2,width=16,context=16", .data = data,
                                 .data_count = 1, .val = "none", .tokenizer = "bytes", .out_dir = out, .steps = 3, .seed = 3, .threads = 1};
-}
-
-static void train(int ranks, const zero_train_options *options, rank_job *jobs)
-{
-    zero_comm *comms[MOST_RANKS];
-    pthread_t threads[MOST_RANKS];
-    zero_comm_options comm_options = {.struct_size = sizeof comm_options, .timeout_seconds = 30};
-    assert_int_equal(zero_comm_threads(ranks, &comm_options, comms, NULL), ZERO_OK);
-    for (int r = 0; r < ranks; r++) {
-        jobs[r] = (rank_job){.comm = comms[r], .options = *options};
-        assert_int_equal(pthread_create(&threads[r], NULL, train_rank, &jobs[r]), 0);
-    }
-    for (int r = 0; r < ranks; r++)
-        pthread_join(threads[r], NULL);
-    for (int r = 0; r < ranks; r++)
-        zero_comm_destroy(comms[r]);
 }
 
 static char *path_of(const char *name)
@@ -89,7 +51,7 @@ static void test_threads_train_as_one_does(void **state)
         options.overrides = overrides;
         options.override_count = 2;
         options.overwrite = 1;
-        train(ranks, &options, jobs);
+        train_ranks(ranks, &options, jobs);
         for (int r = 0; r < ranks; r++)
             assert_int_equal(jobs[r].status, ZERO_OK);
         assert_int_equal(measure(model, &losses[ranks]), ZERO_OK);
@@ -103,7 +65,7 @@ static void test_failure_of_rank_0_is_everyones(void **state)
 {
     rank_job jobs[MOST_RANKS];
     zero_train_options options = usual_options("/proc/nowhere/run");
-    train(MOST_RANKS, &options, jobs);
+    train_ranks(MOST_RANKS, &options, jobs);
     for (int r = 0; r < MOST_RANKS; r++) {
         assert_int_equal(jobs[r].status, ZERO_ERR_IO);
         assert_non_null(strstr(jobs[r].error.message, "/proc/nowhere"));
@@ -122,7 +84,7 @@ static void test_cancelling_ends_all_ranks(void **state)
     zero_train_options options = usual_options(out);
     options.steps = 1000000;
     options.progress = stop_at_two;
-    train(MOST_RANKS, &options, jobs);
+    train_ranks(MOST_RANKS, &options, jobs);
     for (int r = 0; r < MOST_RANKS; r++) {
         assert_int_equal(jobs[r].status, ZERO_ERR_CANCELLED);
         assert_non_null(strstr(jobs[r].error.message, "step 2"));
@@ -170,7 +132,7 @@ static void test_generation(void **state)
     zero_train_options train_options = usual_options(out);
     train_options.lr = 1e-2;
     train_options.steps = 40;
-    train(1, &train_options, jobs);
+    train_ranks(1, &train_options, jobs);
     assert_int_equal(jobs[0].status, ZERO_OK);
     emitted all = {0}, some = {.stop_after = 5};
     const char *prompt = "a prompt longer than sixteen";

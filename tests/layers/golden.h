@@ -25,7 +25,7 @@ void golden_assert_loss(const golden *file, double loss, double tolerance);
 void golden_assert_gradients(const golden *file, harness *net, double tolerance);
 // Over all gradients together: that of 16-bit precision errs by at most `factor` times as much as autocast's, of records "KIND.grad.NAME".
 void golden_assert_like_autocast(const golden *file, harness *net, const char *kind, double factor);
-// Both sequences decoded token by token, against record "logits".
+// Both sequences together, by steps of several lengths, against record "logits".
 void golden_assert_decoded(const golden *file, harness *net, double tolerance);
 // Generation: `sequences` of `length` tokens each, one after another; each step takes up to `cut` positions of the first, one more of the next and
 // so on. logits (sequences, length, V): written where wanted, which is everywhere or, where `last`, in the last row of each run.

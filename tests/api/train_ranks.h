@@ -1,0 +1,46 @@
+// A training on ranks that are threads of one process, as a host program would have them.
+#ifndef TESTS_TRAIN_RANKS_H
+#define TESTS_TRAIN_RANKS_H
+
+#include <zero/tools.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+enum { MOST_RANKS = 3 };
+
+typedef struct rank_job {
+    zero_comm *comm;
+    const zero_train_options *options;
+    zero_status status;
+    zero_error error;
+} rank_job;
+
+static inline void *train_rank(void *argument)
+{
+    rank_job *job = argument;
+    job->status = zero_train(job->comm, job->options, &job->error);
+    return NULL;
+}
+
+// jobs (ranks): how it ended on each.
+static inline void train_ranks(int ranks, const zero_train_options *options, rank_job *jobs)
+{
+    zero_comm *comms[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    zero_comm_options comm_options = {.struct_size = sizeof comm_options, .timeout_seconds = 30};
+    assert_int_equal(zero_comm_threads(ranks, &comm_options, comms, NULL), ZERO_OK);
+    for (int r = 0; r < ranks; r++) {
+        jobs[r] = (rank_job){.comm = comms[r], .options = options};
+        assert_int_equal(pthread_create(&threads[r], NULL, train_rank, &jobs[r]), 0);
+    }
+    for (int r = 0; r < ranks; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < ranks; r++)
+        zero_comm_destroy(comms[r]);
+}
+
+#endif
