@@ -182,10 +182,8 @@ static zero_status describe_file(const saving *s, int v, const written *all, int
                               .tensors = zr_alloc((size_t)(view->tensor_count + 1) * sizeof *out->tensors, error)};
     if (!out->name || !out->tensors)
         return ZERO_ERR_MEMORY;
-    for (; out->tensor_count < view->tensor_count; out->tensor_count++) {
-        int t = out->tensor_count;
-        ZERO_TRY(describe_tensor(view->tensors[t], layout->begin[t], all, count, v, t, at, &out->tensors[t], error));
-    }
+    for (int t = 0; t < view->tensor_count; t++) // counted first: one that fails is freed with the others
+        ZERO_TRY(describe_tensor(view->tensors[t], layout->begin[t], all, count, v, t, at, &out->tensors[out->tensor_count++], error));
     return ZERO_OK;
 }
 
@@ -200,8 +198,8 @@ static zero_status describe(const saving *s, zr_buffer *all, zr_manifest *out, z
     *out = (zr_manifest){.state = json_incref(s->state), .files = zr_alloc((size_t)s->count * sizeof *out->files, error)};
     if (!out->files)
         return ZERO_ERR_MEMORY;
-    for (; out->file_count < s->count; out->file_count++)
-        ZERO_TRY(describe_file(s, out->file_count, extents, count, &at, &out->files[out->file_count], error));
+    for (int v = 0; v < s->count; v++)
+        ZERO_TRY(describe_file(s, v, extents, count, &at, &out->files[out->file_count++], error));
     return ZERO_OK;
 }
 
