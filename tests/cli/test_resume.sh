@@ -156,6 +156,12 @@ train $COMMON --ranks 2 --steps 20 --out kept --resume
 [ -z "$(find kept -name '*.tmp*')" ] || fail "left behind: $(find kept -name '*.tmp*')"
 same whole20 kept
 
+# A damaged one between those that are kept is none of them.
+train $COMMON --ranks 2 --steps 20 --save-every 5 --keep 0 --out holes
+truncate -s 100 holes/checkpoints/step-00000015/manifest.json
+train $COMMON --ranks 2 --steps 25 --save-every 5 --keep 3 --out holes --resume
+[ "$(checkpoints holes)" = "latest step-00000010 step-00000015 step-00000020 step-00000025 " ] || fail "a damaged one counts as kept: $(checkpoints holes)"
+
 cp -r unbroken lost
 cp -r lost/checkpoints/step-00000027 lost/checkpoints/step-00000024 # killed before it had gone
 echo nonsense >lost/checkpoints/latest
@@ -178,6 +184,12 @@ last = [[json.loads(l) for l in open(d + "/metrics.jsonl") if "grad_norm" in l][
 assert abs(last[0] - last[1]) < 1e-3, last
 PY
 
+# A micro-batch that nobody has asked for is made to fit other ranks, so that a step has as many samples.
+train --seed 5 --ranks 3 --steps 4 --save-every 2 --out three
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --seed 5 --ranks 2 --steps 8 --out three --resume
+grep -q '2 ranks instead of 3: [0-9]* micro-batches of [0-9]* each' out.txt || fail "nothing is said of another micro-batch: $(cat out.txt)"
+[ "$(grep -o '"tokens":[0-9]*' three/metrics.jsonl | sort -u | wc -l)" -eq 1 ] || fail "steps of another size on other ranks"
+
 # The disk is full for metrics.jsonl: the lines are missing, nothing else.
 rm -rf full
 ( trap '' XFSZ; ulimit -f 60; exec "$ZERO" train --new gpt2:layers=1,heads=1,width=16,context=16 --data "$TEXT" --threads 1 --quiet --micro-batch 1 --ranks 1 --steps 150 --eval-every 75 --out full >out.txt 2>err.txt ) || fail "a full disk ends the run: $(cat err.txt)"
@@ -188,22 +200,28 @@ python3 -c 'import json; n = [json.loads(l) for l in open("full/metrics.jsonl")]
 for i in $(seq 12); do cat "$TEXT"; done >long.txt
 SLOW="--new $TINY --data $TEXT --val long.txt --threads 1 --quiet --micro-batch 2 --ranks 2 --steps 6 --save-every 3"
 expect 0 "$ZERO" train $SLOW --eval-every 3 --out slow
-for when in 3 6; do
-    for _ in 1 2 3 4 5; do # until it is asked in time
-        rm -rf asked
-        "$ZERO" train $SLOW --eval-every 3 --out asked >out.txt 2>err.txt &
-        parent=$!
-        for _ in $(seq 1000); do [ "$(steps_of asked)" -ge $when ] && break; sleep 0.005; done
-        sleep 0.02
-        kill -TERM $parent 2>/dev/null
-        code=0
-        { wait $parent; } 2>/dev/null || code=$?
-        [ $code -eq 0 ] || break
-    done
-    [ $code -eq 75 ] && [ -d asked/checkpoints/step-0000000$when ] || fail "asked to end while it evaluates step $when: $code, $(cat err.txt; ls asked/checkpoints)"
-    expect 0 "$ZERO" train $SLOW --eval-every 3 --out asked --resume
-    same slow asked
+for _ in 1 2 3 4 5; do # until it is asked in time
+    rm -rf asked
+    "$ZERO" train $SLOW --eval-every 3 --out asked >out.txt 2>err.txt &
+    parent=$!
+    for _ in $(seq 1000); do [ "$(steps_of asked)" -ge 6 ] && break; sleep 0.005; done
+    sleep 0.02
+    kill -TERM $parent 2>/dev/null
+    code=0
+    { wait $parent; } 2>/dev/null || code=$?
+    [ $code -eq 0 ] || break
 done
+[ $code -eq 75 ] && grep -q 'after step 6 of 6; saved' err.txt || fail "asked to end while it evaluates: $code, $(cat err.txt)"
+expect 0 "$ZERO" train $SLOW --eval-every 3 --out asked --resume
+same slow asked
+
+# Asked to end by a step that is to be evaluated, it saves first: the evaluation is owed, and made when it goes on.
+expect 0 "$ZERO" train $SLOW --eval-every 1 --out each
+got=0
+SLURM_JOB_END_TIME=$(($(date +%s) + 55)) "$ZERO" train $SLOW --eval-every 1 --out owing >out.txt 2>err.txt || got=$?
+[ $got -eq 75 ] && grep -q 'after step 1 of 6; saved' err.txt && ! grep -q val_loss owing/metrics.jsonl || fail "the end of an allocation before an evaluation: $got, $(cat err.txt)"
+expect 0 "$ZERO" train $SLOW --eval-every 1 --out owing --resume
+same each owing
 
 # Started again because a rank has died, --overwrite still replaces what another run left, and never what its own attempts wrote.
 cp -r unbroken old
