@@ -42,7 +42,7 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
     if (train->comm->rank == 0 && !options->dry_run)
-        ZERO_TRY(zr_outputs_check(options->out_dir, train->replace || train->resume, error));
+        ZERO_TRY(zr_outputs_check(options->out_dir, options->overwrite || train->resume, error));
     ZERO_TRY(zr_train_read(train, error));
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
@@ -85,7 +85,7 @@ static zero_status open_outputs(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
     zero_status status = ZERO_OK;
-    zr_outputs_way way = train->resume ? ZR_OUTPUTS_GO_ON : train->replace ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
+    zr_outputs_way way = train->resume ? ZR_OUTPUTS_GO_ON : options->overwrite ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
     if (train->comm->rank == 0 && !options->dry_run)
         status = zr_outputs_open(options->out_dir, way, train->config_text, options->job, &train->outputs, error);
     if (status == ZERO_OK)

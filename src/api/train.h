@@ -41,7 +41,7 @@ typedef struct zr_train {
     zr_observation *observed;   // the engine's; NULL: nothing is asked for
     zr_step_range profiled;     // steps of --profile; first 0: none
     zr_outputs outputs;         // rank 0
-    bool resume, replace;       // what lies in out_dir; fixed by zr_train_foresee, the same on every rank
+    bool resume;                // what lies in out_dir: it goes on with that; fixed by zr_train_foresee, the same on every rank
     struct { int64_t batch, micro_batch, ranks; } before; // samples of a step, of a micro-batch, and ranks of what it goes on from; 0: nothing
     int64_t replay_to;          // a replay ends after so many steps, and keeps nothing; 0: it is a training
     // while it runs
@@ -86,7 +86,7 @@ zero_status zr_train_loop(zr_train *train, zero_error *error);
 zr_step_range zr_train_profile_steps(const zr_train *train);
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error);
 zero_status zr_train_profile_write(const zr_train *train, zero_error *error);
-// train_resume.c, collective. Before anything is made: fills resume, replace, before. Under the lock: the newest checkpoint, where there is any.
+// train_resume.c, collective. Before anything is made: fills resume, before. Under the lock: the newest checkpoint, where there is any.
 zero_status zr_train_foresee(zr_train *train, zero_error *error);
 zero_status zr_train_resume(zr_train *train, zero_error *error);
 // train_checkpoint.c. Collective: a checkpoint after that many steps begins to be written, beside the next one; its end, where one is under way

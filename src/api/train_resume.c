@@ -61,18 +61,16 @@ static void choose_way(zr_train *train)
     const zero_train_options *options = train->options;
     bool ours = options->restarted && options->job && zr_outputs_are_of(options->out_dir, options->job);
     train->resume = !options->dry_run && (options->resume || ours);
-    train->replace = options->overwrite && !ours;
 }
 
 zero_status zr_train_foresee(zr_train *train, zero_error *error)
 {
-    int64_t facts[5] = {0};
+    int64_t facts[4] = {0};
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0) {
         choose_way(train);
         status = train->resume ? look_ahead(train, facts, error) : ZERO_OK;
         facts[3] = train->resume;
-        facts[4] = train->replace;
     }
     ZERO_TRY(zr_comm_agree(train->comm, status, error));
     ZERO_TRY(zr_comm_broadcast(train->comm, facts, sizeof facts, 0, error));
@@ -80,7 +78,6 @@ zero_status zr_train_foresee(zr_train *train, zero_error *error)
     train->before.micro_batch = facts[1];
     train->before.ranks = facts[2];
     train->resume = facts[3];
-    train->replace = facts[4];
     return ZERO_OK;
 }
 

@@ -6,12 +6,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static int syncs;
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    syncs++;
+    return __real_fsync(fd);
+}
+
+// Each of them is on the disk when it is there: what is written into it would be lost otherwise.
 static void directories_come_with_their_parents(void **state)
 {
     scratch *dir = *state;
     struct stat info;
+    syncs = 0;
     assert_int_equal(zr_directory_create(scratch_path(dir, "a/b//c/"), NULL), ZERO_OK);
+    assert_int_equal(syncs, 3);
     assert_int_equal(zr_directory_create(scratch_path(dir, "a/b/c"), NULL), ZERO_OK);
+    assert_int_equal(syncs, 3);
     assert_int_equal(stat(dir->path, &info), 0);
     assert_true(S_ISDIR(info.st_mode));
     assert_int_equal(zr_directory_create("/", NULL), ZERO_OK);

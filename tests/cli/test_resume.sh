@@ -156,6 +156,14 @@ train $COMMON --ranks 2 --steps 20 --out kept --resume
 [ -z "$(find kept -name '*.tmp*')" ] || fail "left behind: $(find kept -name '*.tmp*')"
 same whole20 kept
 
+# A file that its training does not read is part of it: here the parameters that a delayed update is behind with.
+echo '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "libzero": {"delayed_update": {"start_step": 1}}}' >delayed.json
+train $COMMON --ranks 2 --steps 6 --save-every 2 --keep 0 --config delayed.json --out late
+rm -r late/checkpoints/step-00000006 late/model
+printf '\377' | dd of=late/checkpoints/step-00000004/parameters.safetensors bs=1 seek=5000 conv=notrunc status=none
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $COMMON --ranks 2 --steps 8 --out late --resume
+grep -q 'passed over: .*step-00000004/parameters.safetensors" is damaged' err.txt && grep -q 'from step 2 of ' out.txt || fail "a file that is not read is not looked at: $(cat err.txt)"
+
 # A damaged one between those that are kept is none of them.
 train $COMMON --ranks 2 --steps 20 --save-every 5 --keep 0 --out holes
 truncate -s 100 holes/checkpoints/step-00000015/manifest.json
