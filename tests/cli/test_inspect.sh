@@ -49,6 +49,8 @@ expect 65 "$ZERO" inspect $AT --verify
 grep -q "is damaged in 2 places" err.txt || fail "$(cat err.txt)"
 expect 0 "$ZERO" inspect $AT
 truncate -s 100 $AT/exp_avg.safetensors
+expect 0 "$ZERO" inspect run
+grep -q "checkpoints 12 (not whole) 8" out.txt || fail "a file that is too short makes no checkpoint less whole: $(head -5 out.txt)"
 rm $AT/exp_avg_sq.safetensors
 expect 65 "$ZERO" inspect $AT --verify --sums
 [ "$(grep -c '^DAMAGED' out.txt)" = 2 ] || fail "$(grep DAMAGED out.txt)"
