@@ -20,7 +20,7 @@ static zero_status override(zr_config *config, const zr_train *train, const char
     return zr_config_override(config, key, value, flag, train->options->strict, logger, error);
 }
 
-// --seed and --lr have fields of their own; where the file names an optimizer its rate is replaced, else the default's.
+// --seed and --lr have fields of their own.
 static zero_status apply_fields(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
 {
     const zero_train_options *options = train->options;
@@ -29,7 +29,7 @@ static zero_status apply_fields(const zr_train *train, zr_config *config, const 
     if (options->seed >= 0 || !says(config, "libzero.seed"))
         ZERO_TRY(override(config, train, "libzero.seed", number, options->seed >= 0 ? "--seed" : "default", logger, error));
     snprintf(number, sizeof number, "%.17g", options->lr);
-    if (options->lr > 0 && says(config, "optimizer.type"))
+    if (options->lr > 0)
         ZERO_TRY(override(config, train, "optimizer.params.lr", number, "--lr", logger, error));
     return ZERO_OK;
 }

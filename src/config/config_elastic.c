@@ -99,22 +99,24 @@ zero_status zr_config_find_elastic(zr_config *config, zero_error *error)
     return status;
 }
 
-// Elasticity decides the batch: another word on it is a mistake, unless it is said to be one.
-static zero_status check_batch_keys(const zr_config *config, const int64_t chosen[3], const zero_logger *logger, zero_error *error)
+// Elasticity decides the batch: another word on it is a mistake, unless the file says that its own are to be ignored. A flag never is.
+static zero_status check_batch_key(const zr_config *config, const char *path, int64_t chosen, const zero_logger *logger, zero_error *error)
 {
-    for (int i = 0; i < ZR_COUNT(batch_keys); i++) {
-        const zr_setting *setting = zr_config_at(config, batch_keys[i]);
-        if (!zr_setting_is_given(setting) || zr_setting_is_auto(setting) || json_is_null(setting->value))
-            continue;
-        zr_where where = zr_setting_where(config, setting);
-        if (!is_set(config, E "ignore_non_elastic_batch_info"))
-            return zr_fail(error, setting->origin == ZR_FROM_FLAG ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG,
-                           "%s: %s %s stands beside elasticity, which chooses the batch: drop one of them, or set elasticity.ignore_non_elastic_batch_info",
-                           where.text, batch_keys[i], zr_value_shown(setting->value).text);
-        if (json_integer_value(setting->value) != chosen[i])
-            zr_log(logger, ZERO_LOG_WARNING, "%s: %s %s is ignored: elasticity takes %" PRId64, where.text, batch_keys[i],
-                   zr_value_shown(setting->value).text, chosen[i]);
-    }
+    const zr_setting *setting = zr_config_at(config, path);
+    zr_where where = zr_setting_where(config, setting);
+    zr_shown said = zr_value_shown(setting->value);
+    bool flag = setting->origin == ZR_FROM_FLAG, other = json_integer_value(setting->value) != chosen;
+    if (!zr_setting_is_given(setting) || zr_setting_is_auto(setting) || json_is_null(setting->value))
+        return ZERO_OK;
+    if (!is_set(config, E "ignore_non_elastic_batch_info"))
+        return zr_fail(error, flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG,
+                       "%s: %s %s stands beside elasticity, which chooses the batch: drop one of them, or set elasticity.ignore_non_elastic_batch_info",
+                       where.text, path, said.text);
+    if (flag && other)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: %s %s contradicts elasticity of %s, which takes %" PRId64 ": drop one of them", where.text, path,
+                       said.text, config->name, chosen);
+    if (other)
+        zr_log(logger, ZERO_LOG_WARNING, "%s: %s %s is ignored: elasticity takes %" PRId64, where.text, path, said.text, chosen);
     return ZERO_OK;
 }
 
@@ -153,7 +155,8 @@ zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_lo
     if (!zr_elastic_share(config->elastic, ranks, &chosen))
         return refuse_ranks(config, ranks, error);
     const int64_t values[] = {chosen.train, chosen.micro, chosen.accumulation};
-    ZERO_TRY(check_batch_keys(config, values, logger, error));
+    for (int i = 0; i < ZR_COUNT(batch_keys); i++)
+        ZERO_TRY(check_batch_key(config, batch_keys[i], values[i], logger, error));
     tell(config, ranks, &chosen, logger);
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(values[i]), ZR_FROM_PROGRAM, error));

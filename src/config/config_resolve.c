@@ -98,14 +98,24 @@ static zero_status check_optimizer(const zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
+// The key of the highest rate, where the schedule does not take the optimizer's; NULL: it does.
+static const char *own_rate_key(const zr_config *config)
+{
+    static const char cycle[] = "scheduler.params.cycle_max_lr";
+    if (config->schedule.kind == ZR_SCHEDULE_RANGE_TEST)
+        return "scheduler.params.lr_range_test_min_lr";
+    bool own = config->schedule.kind == ZR_SCHEDULE_ONE_CYCLE && zr_config_at(config, cycle)->origin != ZR_FROM_AUTO;
+    return own ? cycle : NULL;
+}
+
 static zero_status check_schedule(const zr_config *config, const zero_logger *logger, zero_error *error)
 {
     const zr_schedule *s = &config->schedule;
     const zr_setting *lr = zr_config_at(config, "optimizer.params.lr");
-    bool own_rate = s->kind == ZR_SCHEDULE_ONE_CYCLE || s->kind == ZR_SCHEDULE_RANGE_TEST;
+    const char *own_rate = own_rate_key(config);
     if (own_rate && lr->origin == ZR_FROM_FLAG)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: the schedule %s of %s has rates of its own; change those", lr->flag,
-                       zr_schedule_name(s->kind), config->name);
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: the schedule %s of %s has rates of its own; change %s (%s)", lr->flag,
+                       zr_schedule_name(s->kind), config->name, own_rate, zr_setting_where(config, zr_config_at(config, own_rate)).text);
     if (own_rate && lr->origin == ZR_FROM_FILE)
         zr_log(logger, ZERO_LOG_WARNING, "%s: optimizer.params.lr has no effect: %s has rates of its own",
                zr_setting_where(config, lr).text, zr_schedule_name(s->kind));

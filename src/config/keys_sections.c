@@ -130,7 +130,7 @@ const zr_key zr_keys_sections[] = {
     {.path = "elasticity.prefer_larger_batch", .type = ZR_KEY_BOOL, .standard = "true", .needs = ELASTICITY,
      .help = "of batches that equally many numbers of ranks can share the larger; false: the smaller"},
     {.path = "elasticity.ignore_non_elastic_batch_info", .type = ZR_KEY_BOOL, .standard = "false", .needs = ELASTICITY,
-     .help = "ignore other keys and flags for the batch, which are refused otherwise"},
+     .help = "ignore other keys of the file for the batch, which are refused otherwise, as flags for it always are"},
     {.path = "elasticity.version", .type = ZR_KEY_NUMBER, .standard = "0.2", .needs = ELASTICITY,
      .help = "version of the rule: 0.1, or 0.2, which counts machines and gives other numbers of ranks a batch of their own"},
     {.path = "checkpoint.tag_validation", .type = ZR_KEY_ENUM, .choices = "Ignore|Warn|Fail", .any_case = true,

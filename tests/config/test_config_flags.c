@@ -1,5 +1,6 @@
 // Flags over the file: they win, say so, and are checked as the file is.
 #include "config_support.h"
+#include "config/settings.h"
 
 typedef struct fixture {
     zr_config *config;
@@ -122,6 +123,89 @@ static void test_lr_against_a_schedule_of_its_own(void **state)
     zr_config_destroy(f.config);
 }
 
+#define OFFLOADED "\"stage\": 3, \"offload_optimizer\": {\"device\": \"cpu\"}"
+#define ELASTIC "\"elasticity\": {\"enabled\": true, \"version\": 0.1, \"max_train_batch_size\": 48, \"micro_batch_sizes\": [2, 3]"
+#define WARMUP(type, more) "{\"scheduler\": {\"type\": \"" type "\", \"params\": {\"total_num_steps\": 9" more "}}}"
+#define CYCLE(least, most) "{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": " least ", \"cycle_max_lr\": " most "}}}"
+#define RANGE "{\"scheduler\": {\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_min_lr\": 0.1}}}"
+
+// Every flag that has a key, over files that say another value: refused by a message with that key (refusal), or the resolved file has the
+// value under `resolved`. Files without an optimizer are tried with one, too.
+static const struct { const char *flag, *key, *value, *file, *resolved, *expected, *refusal; } contradictions[] = {
+    {"--lr", "optimizer.params.lr", "0.5", "{}", "optimizer.params.lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", "{\"optimizer\": {\"params\": {\"lr\": 1e-4}}}", "optimizer.params.lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 1e-4}}}", "optimizer.params.lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"auto\"}}}", "optimizer.params.lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", "{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": 1e-4}}}", "scheduler.params.warmup_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupDecayLR", ""), "scheduler.params.warmup_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupDecayLR", ", \"warmup_max_lr\": \"auto\""), "scheduler.params.warmup_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupDecayLR", ", \"warmup_max_lr\": null"), "scheduler.params.warmup_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupCosineLR", ""), "optimizer.params.lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", CYCLE("0.1", "0.3"), NULL, NULL, "--lr: the schedule OneCycle of ds.json has rates of its own; change scheduler.params.cycle_max_lr (ds.json:1:"},
+    {"--lr", "optimizer.params.lr", "0.5", CYCLE("0.1", "\"auto\""), "scheduler.params.cycle_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", RANGE, NULL, NULL, "--lr: the schedule LRRangeTest of ds.json has rates of its own; change scheduler.params.lr_range_test_min_lr"},
+    {"--seed", "libzero.seed", "7", "{\"seed\": 3}", "libzero.seed", "7", NULL},
+    {"--seed", "libzero.seed", "7", "{\"libzero\": {\"seed\": 3}}", "libzero.seed", "7", NULL},
+    {"--stage", "zero_optimization.stage", "2", "{\"zero_optimization\": true}", "zero_optimization.stage", "2", NULL},
+    {"--stage", "zero_optimization.stage", "2", "{\"zero_optimization\": {" OFFLOADED "}}", "zero_optimization.stage", "2", NULL},
+    {"--stage", "zero_optimization.stage", "0", "{\"zero_optimization\": {" OFFLOADED "}}", NULL, NULL, "zero_optimization.offload_optimizer.device is cpu, but the stage is 0"},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "3", "{\"train_micro_batch_size_per_gpu\": 8}", "train_micro_batch_size_per_gpu", "3", NULL},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "3", "{\"train_batch_size\": 24}", "train_micro_batch_size_per_gpu", "3", NULL},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "3", "{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 2}", NULL, NULL,
+     "train_batch_size is not train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks: 64 != 3*2*4"},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "7", "{" ELASTIC "}}", NULL, NULL, "--micro-batch: train_micro_batch_size_per_gpu 7 stands beside elasticity"},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "7", "{" ELASTIC ", \"ignore_non_elastic_batch_info\": true}}", NULL, NULL,
+     "--micro-batch: train_micro_batch_size_per_gpu 7 contradicts elasticity of ds.json, which takes"},
+    {"--accumulation", "gradient_accumulation_steps", "5", "{\"gradient_accumulation_steps\": 2}", "gradient_accumulation_steps", "5", NULL},
+    {"--accumulation", "gradient_accumulation_steps", "5", "{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 8}", NULL, NULL, "gradient_accumulation_steps"},
+    {"--accumulation", "gradient_accumulation_steps", "99", "{" ELASTIC ", \"ignore_non_elastic_batch_info\": true}}", NULL, NULL,
+     "--accumulation: gradient_accumulation_steps 99 contradicts elasticity"},
+    {"--dtype", "libzero.dtype", "bf16", "{\"fp16\": {\"enabled\": true}}", "bf16.enabled", "true", NULL},
+    {"--dtype", "libzero.dtype", "fp32", "{\"fp16\": {\"enabled\": true}}", "fp16.enabled", "false", NULL},
+    {"--dtype", "libzero.dtype", "fp32", "{\"bfloat16\": {\"enabled\": true}}", "bf16.enabled", "false", NULL},
+    {"--dtype", "libzero.dtype", "fp16", "{\"bf16\": {\"enabled\": true}, \"data_types\": {\"param_dtype\": \"bf16\"}}", "fp16.enabled", "true", NULL},
+    {"--dtype", "libzero.dtype", "fp32", "{\"libzero\": {\"dtype\": \"bf16\"}}", "bf16.enabled", "false", NULL},
+    {"--device-memory", "libzero.device_memory", "5000", "{\"libzero\": {\"device_memory\": \"2GB\"}}", "libzero.device_memory", "5000", NULL},
+    {"--host-memory", "libzero.host_memory", "5000", "{\"libzero\": {\"host_memory\": 7}}", "libzero.host_memory", "5000", NULL},
+};
+
+static void check_contradiction(int row, bool with_optimizer)
+{
+    fixture f;
+    char text[600];
+    const char *file_of_row = contradictions[row].file, *expected = contradictions[row].expected;
+    bool alone = !strcmp(file_of_row, "{}");
+    snprintf(text, sizeof text, "%s%s%s", with_optimizer ? "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.25}}" : "", with_optimizer && !alone ? ", " : "",
+             file_of_row + with_optimizer);
+    begin(&f, text);
+    assert_int_equal(set(&f, contradictions[row].key, contradictions[row].value, contradictions[row].flag, false), ZERO_OK);
+    const zr_config_facts facts = {FACTS, .total_steps = 100, .lr = 0.001, .auto_dtype = ZERO_F32};
+    zero_status status = zr_config_defaults_apply(f.config, &facts, NULL, &f.error);
+    if (status == ZERO_OK)
+        status = zr_config_resolve(f.config, &facts, NULL, &f.error);
+    if (!expected) {
+        assert_int_not_equal(status, ZERO_OK);
+        assert_contains(f.error.message, contradictions[row].refusal);
+    } else {
+        if (status != ZERO_OK)
+            fail_msg("%s: %s", text, f.error.message);
+        zr_buffer got = {0};
+        zr_value_write(zr_config_setting(f.config, contradictions[row].resolved)->value, 0, &got);
+        assert_string_equal(got.data, expected);
+        zr_buffer_free(&got);
+    }
+    zr_config_destroy(f.config);
+}
+
+static void test_no_flag_is_lost(void **state)
+{
+    for (int i = 0; i < ZR_COUNT(contradictions); i++) {
+        check_contradiction(i, false);
+        if (!strstr(contradictions[i].file, "\"optimizer\""))
+            check_contradiction(i, true);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +216,7 @@ int main(void)
         cmocka_unit_test(test_the_last_flag_counts),
         cmocka_unit_test(test_lr_reaches_the_schedule),
         cmocka_unit_test(test_lr_against_a_schedule_of_its_own),
+        cmocka_unit_test(test_no_flag_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
