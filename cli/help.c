@@ -26,17 +26,18 @@ void cli_help(FILE *out)
     fprintf(out, "zero %s: trains transformers with the Zero Redundancy Optimizer\n\n", zero_version());
     for (int i = 0; i < CLI_COMMANDS; i++)
         fprintf(out, "  zero %-9s %s\n", cli_commands[i].name, cli_commands[i].purpose);
-    fprintf(out, "  zero --version\n\nzero COMMAND --help says more. A first run:\n"
+    fprintf(out, "  zero help      what a command does, and its options\n  zero --version\n\nzero help COMMAND, or zero COMMAND --help, says more. A first run:\n"
                  "  zero train --new gpt2:layers=4,heads=4,width=128,context=64 --data text.txt --out run --ranks 2 --stage 3\n"
                  "  zero generate --model run/model\n");
 }
 
-// "The words of the help (default: ...)" of one row.
-static void describe(const cli_option *row, char *out, size_t size)
+// "The words of the help (choices) [default: ...]" of one row, as `command` has it.
+static void describe(const cli_option *row, const cli_command *command, char *out, size_t size)
 {
-    const char *standard = row->standard_text ? row->standard_text : row->standard;
-    snprintf(out, size, "%s%s%s%s%s%s%s", row->help, row->kind == CLI_CHOICE ? " (" : "", row->kind == CLI_CHOICE ? row->choices : "",
-             row->kind == CLI_CHOICE ? ")" : "", standard ? " [default: " : "", standard ? standard : "", standard ? "]" : "");
+    const cli_wording words = cli_option_wording(row, command);
+    bool choice = row->kind == CLI_CHOICE;
+    snprintf(out, size, "%s%s%s%s%s%s%s", words.help, choice ? " (" : "", choice ? words.choices : "", choice ? ")" : "",
+             words.standard_text ? " [default: " : "", words.standard_text ? words.standard_text : "", words.standard_text ? "]" : "");
 }
 
 void cli_help_command(const cli_command *command, FILE *out)
@@ -50,7 +51,7 @@ void cli_help_command(const cli_command *command, FILE *out)
         int width = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
         int pad = width < INDENT - 1 ? INDENT - width : 1;
         fprintf(out, "%*s", pad, "");
-        describe(row, text, sizeof text);
+        describe(row, command, text, sizeof text);
         wrap(out, text, INDENT, width + pad > INDENT ? width + pad : INDENT);
     }
     if (command->detail) {
@@ -74,7 +75,7 @@ static void roff(FILE *out, const char *text)
     }
 }
 
-static void manual_option(FILE *out, const cli_option *row)
+static void manual_option(FILE *out, const cli_option *row, const cli_command *command)
 {
     char text[1024];
     fputs(".TP\n.B ", out);
@@ -85,7 +86,7 @@ static void manual_option(FILE *out, const cli_option *row)
         fputs("\\fR", out);
     }
     fputc('\n', out);
-    describe(row, text, sizeof text);
+    describe(row, command, text, sizeof text);
     roff(out, text);
     fputc('\n', out);
 }
@@ -107,7 +108,7 @@ static void manual_command(FILE *out, const cli_command *command)
     }
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (cli_options[i].commands >> (command - cli_commands) & 1)
-            manual_option(out, &cli_options[i]);
+            manual_option(out, &cli_options[i], command);
 }
 
 static void manual_exit_codes(FILE *out)
@@ -133,7 +134,7 @@ void cli_manual(FILE *out)
         roff(out, cli_commands[i].usage);
         fputs("\n.br\n", out);
     }
-    fputs(".B zero \\-\\-version\n", out);
+    fputs(".B zero help\n[COMMAND]\n.br\n.B zero \\-\\-version\n", out);
     for (int i = 0; i < CLI_COMMANDS; i++)
         manual_command(out, &cli_commands[i]);
     manual_exit_codes(out);

@@ -42,6 +42,19 @@ static int answer(const char *word)
     return -1;
 }
 
+// zero help [COMMAND]
+static int help(const char *name)
+{
+    const cli_command *command = name ? cli_find_command(name) : NULL;
+    if (name && !command)
+        return unknown_command(name);
+    if (command)
+        cli_help_command(command, stdout);
+    else
+        cli_help(stdout);
+    return 0;
+}
+
 static int run_command(const cli_command *command, int argc, char **argv)
 {
     cli_arguments arguments;
@@ -84,7 +97,7 @@ int main(int argc, char **argv)
         cli_help(stderr);
         return zero_status_exit_code(ZERO_ERR_USAGE);
     }
-    int code = answer(argv[1]);
+    int code = strcmp(argv[1], "help") == 0 ? help(argv[2]) : answer(argv[1]);
     if (code >= 0)
         return close_output(code);
     const cli_command *command = cli_find_command(argv[1]);

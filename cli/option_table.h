@@ -16,6 +16,15 @@ typedef enum cli_kind {
     CLI_BYTES,   // 24GB, 512MiB
 } cli_kind;
 
+enum { CLI_MOST_WORDINGS = 5 };
+
+typedef struct cli_wording { // an option as a command shows it
+    unsigned commands;         // bit 1 << cli_command_id
+    const char *help;
+    const char *standard_text; // in a row's `differs`, NULL: as in the row; "": no default
+    const char *choices;       // in a row's `differs`, NULL: as in the row
+} cli_wording;
+
 typedef struct cli_option {
     const char *name;      // "--stage"
     const char *argument;  // "N", as help shows it; NULL: a flag
@@ -25,9 +34,13 @@ typedef struct cli_option {
     double least, most;    // of numbers
     const char *standard;  // the value where it is not given, as one would write it; NULL: none
     const char *standard_text; // the default in words, where it is not a plain value
-    const char *help;
+    const char *help;      // for every command but those of `differs`; it names no other command
+    cli_wording differs[CLI_MOST_WORDINGS];
 } cli_option;
 
 extern const cli_option cli_options[CLI_OPTIONS];
+
+// What `command`, to which the option belongs, says of it. standard_text NULL: it has no default.
+cli_wording cli_option_wording(const cli_option *row, const cli_command *command);
 
 #endif

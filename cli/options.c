@@ -176,7 +176,7 @@ static zero_status check_value(int id, const char *value, cli_arguments *out, ze
             status = refuse(error, "%s: its value is empty", row->name);
         break;
     case CLI_CHOICE:
-        status = check_choice(row->name, row->choices, value, error);
+        status = check_choice(row->name, cli_option_wording(row, out->command).choices, value, error);
         break;
     case CLI_INTEGER:
         status = check_integer(row, value, &out->integer[id], error);

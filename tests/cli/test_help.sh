@@ -2,14 +2,27 @@
 # Help, version and man page come from the one table of options; what no row allows is refused with the nearest name.
 . "$(dirname "$0")/lib.sh"
 
-for command in train run eval generate inspect convert diff verify tokenize tokenizer data plan bench doctor; do
+COMMANDS="train run eval generate inspect convert diff verify tokenize tokenizer data plan bench doctor"
+# What --help says of each option, one line an option: "--name ARGUMENT   text", on however many lines it stands.
+options_of() { awk '/^  --/ { if (line) print line; line = $0; next } /^$/ { if (line) print line; line = "" } line { sub(/^ +/, " "); line = line $0 } END { if (line) print line }' "$1"; }
+
+expect 0 "$ZERO" --man
+mv out.txt manual.txt
+for command in $COMMANDS; do
+    expect 0 "$ZERO" help $command
+    mv out.txt help.txt
     expect 0 "$ZERO" $command --help
+    cmp -s out.txt help.txt || fail "zero help $command is not zero $command --help"
+    options_of out.txt >options.txt
+    grep -qE '^  --help +this text$' options.txt || fail "options of $command: $(cat options.txt)"
+    ! grep -vE '^  --[a-z-]+( [^ ]+)? +[^ [(]' options.txt || fail "an option of $command has no text"
+    for other in $COMMANDS; do
+        [ $other = $command ] || ! grep -E "(^|[ ,;(])$other( [a-z]+)?:( |$)" options.txt || fail "an option of $command speaks of $other"
+    done
     grep -q "^usage: zero $command" out.txt || fail "no usage of $command"
     [ ! -s err.txt ] || fail "help of $command on stderr"
     for option in $(grep -oE '^  --[a-z-]+' out.txt); do
-        expect 0 "$ZERO" --man
-        grep -qF -- "${option//-/\\-}" out.txt || fail "$option of $command is not in the man page"
-        expect 0 "$ZERO" $command --help
+        grep -qF -- "${option//-/\\-}" manual.txt || fail "$option of $command is not in the man page"
     done
 done
 expect 0 "$ZERO" train --help
@@ -19,10 +32,15 @@ for option in --new --model --data --out --config --val --tokenizer --ranks --th
 done
 expect 0 "$ZERO" --version && grep -qE '^zero [0-9]+\.[0-9]+\.[0-9]+$' out.txt || fail "version"
 expect 0 "$ZERO" --describe-configuration && grep -q 'zero_optimization.stage' out.txt || fail "table of keys"
+expect 0 "$ZERO" help && mv out.txt help.txt
+expect 0 "$ZERO" --help && cmp -s out.txt help.txt || fail "zero help is not zero --help"
+expect 0 "$ZERO" convert --help && grep -q '(fp32|bf16|fp16) ' out.txt || fail "the types that convert writes"
 expect 0 "$ZERO" --help && [ "$(grep -c '^  zero ' out.txt)" -ge 8 ] || fail "list of commands"
 
 refused 64 "did you mean --steps?" "$ZERO" train --stpes 3
 refused 64 "did you mean train?" "$ZERO" trian
+refused 64 "did you mean train?" "$ZERO" help trian
+refused 64 "one of fp32|bf16|fp16" "$ZERO" convert --from a --to b --dtype auto
 refused 64 "no option of zero eval" "$ZERO" eval --lr 1
 refused 64 "needs a value" "$ZERO" train --steps
 refused 64 "needs a value" "$ZERO" train --data --out out
