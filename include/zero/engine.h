@@ -40,7 +40,7 @@ typedef struct zero_options {
 typedef struct zero_step_info {
     int64_t step;       // steps made so far, skipped ones included
     int updated;        // 0: inside an accumulation
-    double loss;        // mean over the micro-batches of the step, all ranks
+    double loss;        // mean over the targets of the step, all micro-batches and ranks; 0 where it has none
     double lr;          // used by this update
     double grad_norm;   // of the unscaled gradient, before clipping
     int skipped;        // the gradient was not finite: no state was changed

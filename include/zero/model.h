@@ -102,7 +102,7 @@ typedef struct zero_unit_ops {
     // Reads `in`, writes `out`. The last unit has no `out` and writes the mean loss to context->loss.
     zero_status (*forward)(zero_context *context, const zero_tensors *in, const zero_tensors *out);
     // d_out: gradient of `out` (may be destroyed); writes every element of d_in (empty for the first unit) and adds to, or
-    // sets, the gradients that zero_gradient returns. The last unit starts from context->loss_factor.
+    // sets, the gradients that zero_gradient returns. The last unit starts from context->loss_factor, or from zero_loss_factor.
     zero_status (*backward)(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in);
     // Optional, last unit only: forward and backward in one pass (loss in chunks, logits never stored).
     zero_status (*forward_backward)(zero_context *context, const zero_tensors *in, const zero_tensors *d_in);

@@ -80,6 +80,7 @@ typedef struct zr_config {
     zero_dtype wire_dtype;         // communication_data_type, where wire_given
     bool accumulator_given, wire_given;
     bool exact_world;              // the same bits on any power of two of ranks
+    int loss_mean;                 // 0: over a step's targets, 1: over its micro-batches
     zr_loss_scale_spec loss_scale; // of fp16; kind ZR_SCALE_NONE otherwise
     bool wall_clock_breakdown, memory_breakdown;
     zr_flops_profiler flops_profiler;

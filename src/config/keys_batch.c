@@ -71,6 +71,10 @@ const zr_key zr_keys_batch[] = {
     {.path = "libzero.reduce", .type = ZR_KEY_ENUM, .choices = "per_microbatch|per_step", .standard = "per_microbatch",
      .allowed = "per_microbatch", .reason = "reducing once a step is not built yet",
      .help = "when gradients are reduced: after each micro-batch, or once a step (other bits)"},
+    {.path = "libzero.loss_mean", .type = ZR_KEY_ENUM, .choices = "targets|micro_batch", .standard = "targets",
+     .field = offsetof(zr_config, loss_mean),
+     .help = "loss and gradient of a step are means over its targets that count, of all ranks; micro_batch: over its "
+             "micro-batches with equal weights, as DeepSpeed does: others where targets are masked; docs/data.md"},
     {.path = "libzero.exact_world", .type = ZR_KEY_BOOL, .standard = "false", .field = offsetof(zr_config, exact_world),
      .help = "losses and weights are the same bits on 1, 2, 4, ... ranks, at the same train_batch_size, micro-batch and threads a rank: gradients "
              "are fp32 until their sum is complete, and summed along one tree; docs/exactness.md"},

@@ -194,6 +194,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
         .queue = engine->queue,
         .accessor = &engine->accessor,
         .sink = &engine->sink,
+        .weight = &engine->weight,
     };
     zero_status status = prepare(engine, &parts->nvme, error);
     if (status != ZERO_OK) {

@@ -80,7 +80,10 @@ struct zero_engine {
     int next_gather;      // first visit whose gather has not been started (unmapped stage 3)
     zr_loss_scale scale;  // of the step under way
     double gradient_scale; // by which the gradient of the last completed step was multiplied
-    zr_exact loss;        // of this rank's micro-batches in this step
+    struct zr_loss_weight weight; // of the micro-batch under way
+    double micro_batch_loss;      // of it: the mean over its targets
+    zr_exact loss;        // of this rank's micro-batches in this step: sum of means x weights
+    int64_t targets;      // of the same
     zr_exact norm;        // squares of gradients that were on their way to NVMe when they were complete
     zero_traffic traffic_before; // of the communicator, when this engine was made
     zero_tensors batch;   // of the micro-batch under way

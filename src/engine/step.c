@@ -98,9 +98,12 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     context->micro_batch = (uint64_t)(engine->micro_batch * engine->comm->size + engine->comm->rank);
     context->loss = loss;
     context->loss_factor = (float)(engine->scale.scale / (double)(engine->plan->settings.accumulation * engine->comm->size));
+    int64_t positions = context->shape.batch * context->shape.seq;
+    engine->weight = (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
     if (engine->micro_batch == 0) {
         zr_exact_zero(&engine->loss);
         zr_exact_zero(&engine->norm);
+        engine->targets = 0;
         zr_moves_begin(engine);
     }
     engine->offload.checkpoint_segment = engine->offload.returned = -1;
@@ -125,9 +128,21 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
         zr_comm_progress(engine->comm, engine->step);
         ZERO_TRY(fail(engine, forward_unit(engine, u, error), error));
     }
-    zr_exact_add(&engine->loss, *loss);
+    engine->micro_batch_loss = *loss;
     end_phase(engine, ZR_ACTIVITY_forward, begin);
     engine->phase = ZR_FORWARD_DONE;
+    return ZERO_OK;
+}
+
+// Once backward has run, the last unit has told how many targets count.
+static zero_status add_loss(zero_engine *engine, zero_error *error)
+{
+    const struct zr_loss_weight *weight = &engine->weight;
+    if (weight->targets < 0 || weight->targets > weight->positions)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_loss_factor: %lld targets were told of a micro-batch of %lld positions", (long long)weight->targets,
+                       (long long)weight->positions);
+    zr_exact_add(&engine->loss, engine->micro_batch_loss * ((double)weight->targets / (double)weight->positions));
+    engine->targets += weight->targets;
     return ZERO_OK;
 }
 
@@ -140,22 +155,44 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
         ZERO_TRY(fail(engine, backward_run(engine, error), error));
     }
     ZERO_TRY(fail(engine, check_segment(engine, ZR_SEGMENT_MICRO_BATCH, error), error));
+    ZERO_TRY(fail(engine, add_loss(engine, error), error));
     end_phase(engine, ZR_ACTIVITY_backward, begin);
     engine->phase = ZR_BACKWARD_DONE;
     return ZERO_OK;
 }
 
-// Mean loss of the step and norm of its gradient, from one exact reduction over the ranks.
-static zero_status reduce_scalars(zero_engine *engine, zero_step_info *info, zero_error *error)
+// Sums over the ranks, in one message. An accumulator's last word says whether it has met what is not finite: one word has room for both,
+// so the other one carries the targets.
+static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact *norm, int64_t *targets, zero_error *error)
+{
+    const int64_t of_norm = (int64_t)1 << 32; // above as many ranks as there may be
+    zr_exact sums[2] = {*loss, *norm};
+    sums[0].nonfinite = (loss->nonfinite != 0) + (norm->nonfinite != 0) * of_norm;
+    sums[1].nonfinite = *targets;
+    ZERO_TRY(zr_norm_all_reduce(engine, sums, 2, error));
+    *targets = sums[1].nonfinite;
+    sums[1].nonfinite = sums[0].nonfinite / of_norm;
+    sums[0].nonfinite %= of_norm;
+    *loss = sums[0];
+    *norm = sums[1];
+    return ZERO_OK;
+}
+
+// Mean loss of the step and norm of its gradient, from one exact reduction over the ranks; and *factor, by which the gradients that were
+// summed are the mean's: the loss scale, times the share of the positions that are targets, where the mean is over those.
+static zero_status reduce_scalars(zero_engine *engine, zero_step_info *info, double *factor, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    zr_exact sums[2] = {engine->loss, engine->norm};
+    zr_exact loss = engine->loss, norm = engine->norm;
+    int64_t targets = engine->targets;
     for (int p = 0; p < plan->piece_count; p++)
         if (plan->pieces[p].kind == ZERO_TRAINABLE && plan->pieces[p].state_tier != ZERO_TIER_nvme)
-            zr_norm_add_squares(engine, p, zr_own_shard(engine, p), plan->pieces[p].accumulator_dtype, zr_own_shard_gradient(engine, p), &sums[1], false);
-    ZERO_TRY(zr_norm_all_reduce(engine, sums, 2, error));
-    info->loss = zr_exact_value(&sums[0]) / (double)(plan->settings.accumulation * plan->ranks);
-    info->grad_norm = sqrt(zr_exact_value(&sums[1])) / engine->scale.scale;
+            zr_norm_add_squares(engine, p, zr_own_shard(engine, p), plan->pieces[p].accumulator_dtype, zr_own_shard_gradient(engine, p), &norm, false);
+    ZERO_TRY(sum_over_ranks(engine, &loss, &norm, &targets, error));
+    double weights = (double)targets / (double)engine->weight.positions, micro_batches = (double)(plan->settings.accumulation * plan->ranks);
+    *factor = engine->scale.scale * (targets ? weights / micro_batches : 1); // a step without targets has no gradient to divide
+    info->loss = targets ? zr_exact_value(&loss) / weights : 0;
+    info->grad_norm = sqrt(zr_exact_value(&norm)) / *factor;
     return ZERO_OK;
 }
 
@@ -172,18 +209,19 @@ static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_erro
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_BOUNDARY, error));
     ZERO_TRY(zr_grads_written(engine, error));
     ZERO_TRY(zr_delayed_join(engine, error));
-    ZERO_TRY(reduce_scalars(engine, info, error));
+    double factor;
+    ZERO_TRY(reduce_scalars(engine, info, &factor, error));
     info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
     info->skipped = !isfinite(info->grad_norm);
     bool delayed = zr_delayed_applies(engine);
-    float scale = (float)(clip_factor(engine, info->grad_norm) / engine->scale.scale);
+    float scale = (float)(clip_factor(engine, info->grad_norm) / factor);
     ZERO_TRY(info->skipped || delayed ? zr_update_publish(engine, !info->skipped, error) : zr_update_parameters(engine, info->lr, scale, error));
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_UPDATE, error));
     ZERO_TRY(zr_moves_check(engine, error));
     if (!info->skipped && delayed)
         ZERO_TRY(zr_delayed_begin(engine, info->lr, scale, error));
     engine->updates += !info->skipped;
-    engine->gradient_scale = engine->scale.scale;
+    engine->gradient_scale = factor;
     info->loss_scale = engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->scale.scale;
     return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
 }

@@ -31,6 +31,7 @@ typedef struct head {
     void *scratch;        // of the norm's backward
     const int32_t *target; // (rows)
     int64_t counted;      // rows whose target is not negative
+    float factor;         // of the gradient of a row's loss
 } head;
 
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
@@ -140,6 +141,7 @@ static zero_status head_set(zero_context *context, head *h)
     ZERO_TRY(zr_lm_ids(context, 1, true, &h->target));
     for (int64_t row = 0; row < h->rows; row++)
         h->counted += h->target[row] >= 0;
+    h->factor = (float)zero_loss_factor(context, h->counted);
     return ZERO_OK;
 }
 
@@ -150,10 +152,7 @@ static void *normed_row(const head *h, int64_t row)
 
 static zr_loss loss_of(const head *h, int64_t rows)
 {
-    return (zr_loss){.dtype = h->dtype,
-                     .rows = rows,
-                     .vocab = h->vocab,
-                     .factor = h->counted ? (float)((double)h->context->loss_factor / (double)h->counted) : 0};
+    return (zr_loss){.dtype = h->dtype, .rows = rows, .vocab = h->vocab, .factor = h->factor};
 }
 
 // Rows [first, first+rows): logits, and their losses or gradients.

@@ -264,6 +264,16 @@ uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t elemen
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
 
+// Of a mean over the step's targets each contributes 1/positions here; the engine divides by the share of positions that are targets.
+double zero_loss_factor(zero_context *context, int64_t targets)
+{
+    struct zr_loss_weight *weight = context->weight;
+    bool by_position = weight && !weight->of_micro_batches;
+    if (by_position)
+        weight->targets = targets;
+    return targets > 0 ? (double)context->loss_factor / (double)(by_position ? weight->positions : targets) : 0;
+}
+
 zero_status zero_piece_begin(zero_context *context, int piece)
 {
     return context->accessor->begin(context->accessor, context, piece);

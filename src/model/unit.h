@@ -15,6 +15,12 @@ struct zr_sink {
     float *(*gradient)(const struct zr_sink *self, zero_context *context, int piece, int tensor, int *add);
 };
 
+struct zr_loss_weight { // of the micro-batch under way
+    bool of_micro_batches; // the step's mean is over micro-batches, each with the same weight
+    int64_t positions;     // of a micro-batch
+    int64_t targets;       // that count, of them
+};
+
 // The piece behind index i of a unit (owned first, then borrowed): unit and piece within it.
 zero_piece_ref zr_unit_piece(const zero_model *model, int unit, int index);
 const zero_piece_desc *zr_piece_desc(const zero_model *model, zero_piece_ref ref);

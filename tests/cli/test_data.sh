@@ -78,6 +78,20 @@ cp out.txt batch.txt
 expect 0 "$ZERO" run --ranks 2 "$ZERO" eval --model answers/model --data many.jsonl --chat chatml --threads 1
 cmp out.txt batch.txt || fail "two ranks measure something else than one"
 
+# So it is in training: however the windows of a step are cut into ranks and micro-batches, it is the same step.
+i=0
+for cut in "1 1 8" "1 8 1" "2 2 2"; do
+    read -r ranks accumulation micro <<<"$cut"
+    learn --data many.jsonl --chat chatml --steps 3 --val none --ranks "$ranks" --accumulation "$accumulation" --micro-batch "$micro" --out cut$((i++))
+done
+python3 - <<'PY' || fail "losses depend on how a batch is cut"
+import json
+a, *others = [[json.loads(line) for line in open("cut%d/metrics.jsonl" % i)] for i in range(3)]
+for b in others:
+    for x, y in zip(a, b, strict=True):
+        assert all(abs(x[k] - y[k]) < 1e-4 * abs(x[k]) for k in ("loss", "grad_norm")), (x, y)
+PY
+
 # Patterns, kinds, token files; files whose names look like arguments.
 mkdir parts && split -b 9000 "$TEXT" parts/x-
 expect 0 "$ZERO" train --new $TINY --data 'parts/x-*' --tokenizer chars --threads 1 --steps 5 --quiet --out pattern

@@ -34,6 +34,18 @@ void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *t
         }
 }
 
+int64_t harness_mask(int64_t step, int64_t first_sample, int64_t batch, int32_t *targets)
+{
+    int64_t all = 0;
+    for (int64_t s = 0; s < batch; s++) {
+        int64_t sample = first_sample + s, kept = sample * (sample + 2 + step) % (HARNESS_SEQ + 1);
+        for (int64_t t = kept; t < HARNESS_SEQ; t++)
+            targets[s * HARNESS_SEQ + t] = -100;
+        all += kept;
+    }
+    return all;
+}
+
 zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets)
 {
     return (zero_tensors){2, {{tokens, ZERO_I32, 2, {batch, HARNESS_SEQ}}, {targets, ZERO_I32, 2, {batch, HARNESS_SEQ}}}};
@@ -59,6 +71,8 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
             double loss;
             zero_position(engine, &step, &g);
             harness_batch(step, g * c->batch, c->batch, tokens, targets);
+            if (c->masked)
+                harness_mask(step, g * c->batch, c->batch, targets);
             zero_tensors batch = harness_tensors(c->batch, tokens, targets);
             ZERO_TRY(zero_forward(engine, &batch, &loss, error));
             ZERO_TRY(zero_backward(engine, error));

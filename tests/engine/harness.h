@@ -18,6 +18,7 @@ typedef struct harness_case {
     int tiles_embedding, tiles_attention, tiles_mlp; // 0: whole
     int width, vocabulary; // 0: 16, HARNESS_VOCAB
     float dropout;
+    bool masked;           // each sample has another number of targets, some have none
     const char *optimizer; // "AdamW", "LAMB", ...; NULL: AdamW
     const char *backend;   // NULL: ref
     const char *precision; // a piece of the configuration: "\"bf16\": {\"enabled\": true}"; NULL: fp32
@@ -57,6 +58,8 @@ bool harness_equal(const harness_result *a, const harness_result *b);
 #define HARNESS_SEQ 8
 #define HARNESS_VOCAB 29
 void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets);
+// The same text, of which each sample keeps 0 to HARNESS_SEQ targets. Returns how many are kept.
+int64_t harness_mask(int64_t step, int64_t first_sample, int64_t batch, int32_t *targets);
 zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets);
 
 #endif
