@@ -34,7 +34,7 @@ typedef struct zr_optimizer_ops {
     // Squares summed in double, in one fixed order for each part: part k is g[first[k] .. first[k]+count[k]), at most 2048 elements,
     // first a multiple of 64. sums (parts).
     void (*square_sums)(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts, const int64_t *first, const int32_t *count, double *sums);
-    // LAMB: moments, and direction = m/(sqrt(v)+eps) + wd*master; at->parameters is not touched.
+    // LAMB: moments, and direction = (m/correction1)/(sqrt(v/correction2)+eps) + wd*master; at->parameters is not touched.
     void (*lamb_direction)(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at);
     // master -= step * direction, and its 16-bit copy; nothing else of `at` is read.
     void (*subtract_scaled)(zr_queue *queue, int64_t n, float step, const zr_range_states *at);

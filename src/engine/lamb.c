@@ -1,4 +1,4 @@
-// LAMB: the update of a tensor is scaled by |p|/|u|. Its norms are sums over the chunks of all ranks, so a tensor may lie on several.
+// LAMB, Algorithm 2 of arXiv 1904.00962: moments that are corrected for their start at zero give a direction u, which |p|/|u| scales. Its norms are sums over the chunks of all ranks, so a tensor may lie on several.
 #include "engine/internal.h"
 
 #include <math.h>
@@ -29,9 +29,8 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     const zr_optimizer_spec *spec = &l->engine->config->optimizer;
     double p = sqrt(zr_exact_value(&l->parameter_squares[tensor->number])), u = sqrt(zr_exact_value(&l->direction_squares[tensor->number]));
     double ratio = p > 0 && u > 0 ? fmin(fmax(p / u, spec->min_coeff), spec->max_coeff) : 1;
-    double step = l->update.lr * sqrt(l->update.correction2) / l->update.correction1 * ratio;
     const zr_range_states at = zr_range_from(l->states, first - l->span.first);
-    queue->backend->optimizer->subtract_scaled(queue, count, (float)step, &at);
+    queue->backend->optimizer->subtract_scaled(queue, count, (float)(l->update.lr * ratio), &at);
 }
 
 // Norms count each element once, at the rank that owns its shard, at every stage.

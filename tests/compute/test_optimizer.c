@@ -355,6 +355,35 @@ static void square_sums_agree(void **state)
 
 // ---- LAMB ----
 
+// Algorithm 2 by hand: p = (1, -2), lr 0.1, decay 0.1, epsilon 1e-8, gradients (0.5, 0.1), (-0.25, 0.3), (0.125, -0.2).
+static void queue_meets_lamb(zr_queue *queue)
+{
+    static const float gradient[3][2] = {{0.5f, 0.1f}, {-0.25f, 0.3f}, {0.125f, -0.2f}};
+    static const double want[3][2] = {
+        {.8191611072815109, -2.1315191806557157}, {.7179846729087854, -2.33623195138456}, {.4740004636078365, -2.350602853367776}};
+    float p[2] = {1, -2}, m[2] = {0}, v[2] = {0}, direction[2];
+    for (int t = 0; t < 3; t++) {
+        zr_update u = update_of(ZR_UPDATE_ADAMW, t + 1);
+        zr_range_states at = {.master = p, .state0 = m, .state1 = v, .direction = direction, .gradient = gradient[t]};
+        queue->backend->optimizer->lamb_direction(queue, &u, 2, &at);
+        double ratio = hypot(p[0], p[1]) / hypot(direction[0], direction[1]);
+        queue->backend->optimizer->subtract_scaled(queue, 2, (float)(u.lr * ratio), &at);
+        assert_float_equal(p[0], want[t][0], 5e-7);
+        assert_float_equal(p[1], want[t][1], 5e-7);
+    }
+}
+
+static void lamb_vectors_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    queue_meets_lamb(queue);
+    queue_meets_lamb(ref);
+}
+
+static void lamb_meets_vectors(void **state)
+{
+    check_each_cpu(lamb_vectors_body);
+}
+
 static void lamb_body_of(precision in, zr_queue *queue, zr_queue *ref)
 {
     for (int c = 0; c < ZR_COUNT(counts); c++) {
@@ -365,7 +394,8 @@ static void lamb_body_of(precision in, zr_queue *queue, zr_queue *ref)
         queue->backend->optimizer->lamb_direction(queue, &u, n, &got_at);
         ref->backend->optimizer->lamb_direction(ref, &u, n, &want_at);
         for (int64_t i = 0; i < n; i++) {
-            float plain = want.state0[i] / (sqrtf(want.state1[i]) + 1e-8f) + 0.1f * want.p[i];
+            double m = want.state0[i] / u.correction1, v = want.state1[i] / u.correction2;
+            float plain = (float)(m / (sqrt(v) + 1e-8) + 0.1 * want.p[i]);
             check_close("direction of ref", want.direction + i, &plain, 1, 1e-6, 1e-7);
         }
         check_close("direction", got.direction, want.direction, n, 1e-6, 1e-6);
@@ -410,6 +440,7 @@ int main(void)
         cmocka_unit_test(ref_reads_every_type), cmocka_unit_test(cpu_update_agrees),
         cmocka_unit_test(cpu_update_extremes),  cmocka_unit_test(copies_hold_extremes),
         cmocka_unit_test(square_sums_agree),    cmocka_unit_test(lamb_agrees),
+        cmocka_unit_test(lamb_meets_vectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void test_against_pytorch(void **state)
         train(config, STEPS, p, &info);
         for (int i = 0; i < ELEMS; i++)
             if (!(fabs(p[i] - golden[c].p[i]) < 5e-6))
-                fail_msg("%s {%s}, element %d: %.9g, PyTorch %.9g", golden[c].type, golden[c].params, i, p[i], golden[c].p[i]);
+                fail_msg("%s {%s}, element %d: %.9g, the oracle %.9g", golden[c].type, golden[c].params, i, p[i], golden[c].p[i]);
     }
 }
 

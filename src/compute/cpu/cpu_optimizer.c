@@ -210,7 +210,7 @@ INLINE void lamb_vector(const update_job *job, zero_dtype gradient, int64_t i, i
     vf_put(job->at.state0 + i, left, m);
     vf_put(job->at.state1 + i, left, v);
     vf p = vf_get(job->at.master + i, left);
-    vf_put(job->at.direction + i, left, m / (vf_sqrt(v) + job->epsilon) + p * job->weight_decay);
+    vf_put(job->at.direction + i, left, m * job->step / (vf_sqrt(v) * job->root + job->epsilon) + p * job->weight_decay);
 }
 
 static void lamb_tasks(const void *job, int64_t first, int64_t last, int worker)
@@ -222,6 +222,8 @@ static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, 
 {
     update_job job = job_of(update, n, at);
     job.at.parameters = NULL;
+    job.step = (float)(1 / update->correction1);
+    job.root = (float)(1 / sqrt(update->correction2));
     tasks_run(queue, lamb_tasks, &job);
 }
 

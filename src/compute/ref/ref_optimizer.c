@@ -90,7 +90,8 @@ static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, 
         double g = ref_get(at->gradient_dtype, at->gradient, i) * update->gradient_scale;
         m[i] = (float)(update->beta1 * m[i] + (1 - update->beta1) * g);
         v[i] = (float)(update->beta2 * v[i] + (1 - update->beta2) * g * g);
-        at->direction[i] = (float)(m[i] / (sqrt(v[i]) + update->epsilon) + update->weight_decay * at->master[i]);
+        double denominator = sqrt(v[i]) / sqrt(update->correction2) + update->epsilon;
+        at->direction[i] = (float)(m[i] / update->correction1 / denominator + update->weight_decay * at->master[i]);
     }
 }
 
