@@ -21,6 +21,7 @@ int cli_eval(const cli_arguments *a)
                                  .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND], .config_path = a->text[OPT_CONFIG],
                                  .dtype = a->text[OPT_DTYPE], .device_memory = a->integer[OPT_DEVICE_MEMORY],
                                  .host_memory = a->integer[OPT_HOST_MEMORY],
+                                 .ignore_unused = a->given[OPT_IGNORE_UNUSED],
                                  .logger = {.write = first ? cli_log_stderr : NULL}};
     zero_eval_result result;
     int code = 0;

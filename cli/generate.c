@@ -159,6 +159,7 @@ int cli_generate(const cli_arguments *a)
         .seed = a->given[OPT_SEED] ? (uint64_t)a->integer[OPT_SEED] : 1337, .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND],
         .config_path = a->text[OPT_CONFIG], .dtype = a->text[OPT_DTYPE],
         .device_memory = a->integer[OPT_DEVICE_MEMORY], .host_memory = a->integer[OPT_HOST_MEMORY],
+        .ignore_unused = a->given[OPT_IGNORE_UNUSED],
         .logger = {.write = cli_log_stderr},
     };
     zero_error error = {0};

@@ -149,6 +149,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_BATCH] = {.name = "--batch", .argument = "N", .kind = CLI_INTEGER, .commands = GENERATE, .least = 1, .most = 4096,
         .standard = "8", .help = "how many prompts are answered at once, at most"},
     [OPT_IGNORE_END] = {.name = "--ignore-end", .kind = CLI_FLAG, .commands = GENERATE, .help = "go on after the model's end token, up to --tokens"},
+    [OPT_IGNORE_UNUSED] = {.name = "--ignore-unused", .kind = CLI_FLAG, .commands = TRAIN | EVAL | GENERATE,
+        .help = "leave out tensors of --model that the model of its config.json has no place for, with a warning; without it they are refused"},
     [OPT_TOKENS] = {.name = "--tokens", .argument = "N", .kind = CLI_INTEGER, .commands = GENERATE, .least = 1, .most = 1e9,
         .standard = "200", .help = "tokens to generate for each prompt, at most"},
     [OPT_TEMPERATURE] = {.name = "--temperature", .argument = "X", .kind = CLI_REAL, .commands = GENERATE, .least = 0, .most = 100,

@@ -119,6 +119,8 @@ ZERO_API zero_status zero_read_gradient(zero_engine *engine, const char *name, f
 ZERO_API zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error);
 
 // Writes or reads all parameters as one safetensors file, or, reading, Hugging Face shards beside it. Each rank reads its own ranges.
+// Reading: ZERO_ERR_DATA for a tensor that is missing, that has another shape, or that the model has no place for (buffers of old exports,
+// and the head of a tied language model, are passed over; zero_load_weights_with of files.h takes such a file). Collective, reading between steps only.
 ZERO_API zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error *error);
 ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error);
 

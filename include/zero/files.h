@@ -2,7 +2,7 @@
 #ifndef ZERO_FILES_H
 #define ZERO_FILES_H
 
-#include <zero/status.h>
+#include <zero/engine.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,6 +38,14 @@ typedef struct zero_convert_options {
 // compared: damage is ZERO_ERR_DATA with file and tensor. Pickles of DeepSpeed are parsed, never executed.
 // ZERO_ERR_USAGE where `to` is taken; ZERO_ERR_UNSUPPORTED for what there is no way to (a model as a checkpoint: zero_load_weights).
 ZERO_API zero_status zero_convert(const zero_convert_options *options, zero_error *error);
+
+typedef struct zero_load_options {
+    size_t struct_size;
+    int ignore_unused;  // tensors that the model has no place for are left out with a warning, not refused
+    zero_logger logger; // of the warning, on rank 0
+} zero_load_options;
+// zero_load_weights with options; NULL: as without. ZERO_ERR_USAGE for another struct_size.
+ZERO_API zero_status zero_load_weights_with(zero_engine *engine, const char *directory, const zero_load_options *options, zero_error *error);
 
 #ifdef __cplusplus
 }

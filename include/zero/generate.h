@@ -35,6 +35,7 @@ typedef struct zero_generate_options {
     void (*finish)(void *user, int64_t prompt, zero_finish why, int64_t tokens); // nothing of this prompt comes any more; may be NULL
     void *user;
     zero_logger logger;
+    int ignore_unused; // tensors of model_dir that the model has no place for are left out with a warning, not refused
 } zero_generate_options;
 
 // One rank. ZERO_ERR_LIMIT where keys and values of so many prompts exceed the budgets; ZERO_ERR_UNSUPPORTED for a chat template that is

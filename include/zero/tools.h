@@ -64,6 +64,7 @@ typedef struct zero_train_options {
     zero_logger logger;
     zero_progress progress;
     void *progress_user;
+    int ignore_unused;  // tensors of model_dir that the model has no place for are left out with a warning, not refused
 } zero_train_options;
 
 // Collective over comm. See `zero train --help` and docs/ for what it writes into out_dir.
@@ -82,6 +83,7 @@ typedef struct zero_eval_options {
     const char *dtype;  // "fp32", "bf16", "fp16", "auto"; NULL: the configuration's, or fp32
     int64_t device_memory, host_memory; // bytes of a rank, of all ranks of a machine; 0: the configuration's
     zero_logger logger;
+    int ignore_unused;  // likewise
 } zero_eval_options;
 
 // tokens: whose loss was measured, prompts not among them; bytes: of the text those tokens cover

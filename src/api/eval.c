@@ -20,7 +20,7 @@ static zr_load_options load_options_of(const zero_eval_options *options)
 {
     return (zr_load_options){.directory = options->model_dir, .config_path = options->config_path, .dtype = options->dtype,
                              .device_memory = options->device_memory, .host_memory = options->host_memory, .threads = options->threads,
-                             .backend = options->backend, .logger = options->logger};
+                             .backend = options->backend, .ignore_unused = options->ignore_unused, .logger = options->logger};
 }
 
 static zero_status read_data(zero_comm *comm, const zero_eval_options *options, int64_t seq, subject *s, zero_error *error)

@@ -48,7 +48,7 @@ static zero_status generate(zero_comm *comm, job *j, zero_error *error)
     zr_loaded *loaded = &j->loaded;
     const zr_load_options load = {.directory = options->model_dir, .config_path = options->config_path, .dtype = options->dtype,
                                   .device_memory = options->device_memory, .host_memory = options->host_memory, .threads = options->threads,
-                                  .backend = options->backend, .logger = options->logger};
+                                  .backend = options->backend, .ignore_unused = options->ignore_unused, .logger = options->logger};
     const zr_sampling how = {.prompts = &j->prompts, .tokens = options->tokens, .batch = options->batch ? options->batch : BATCH,
                              .temperature = options->temperature, .top_k = options->top_k, .top_p = options->top_p, .seed = options->seed, .ends = &j->ends,
                              .logger = &options->logger};

@@ -5,6 +5,7 @@
 #include "api/initialize.h"
 #include "api/tiling.h"
 #include "layers/layers.h"
+#include <zero/files.h>
 
 #include <stdio.h>
 
@@ -67,7 +68,8 @@ zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int
     loaded->config = NULL;
     ZERO_TRY(zr_engine_make(&engine, config, NULL, &loaded->engine, error));
     zr_log(&options->logger, ZERO_LOG_DEBUG, "%s: %d threads (%s)", options->directory, loaded->threads.count, loaded->threads.reason);
-    return zero_load_weights(loaded->engine, options->directory, error);
+    const zero_load_options how = {.struct_size = sizeof how, .ignore_unused = options->ignore_unused, .logger = options->logger};
+    return zero_load_weights_with(loaded->engine, options->directory, &how, error);
 }
 
 void zr_loaded_free(zr_loaded *loaded)

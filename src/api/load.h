@@ -25,6 +25,7 @@ typedef struct zr_load_options {
     int64_t device_memory, host_memory; // bytes of a rank, of a machine; 0: the configuration's
     int threads;
     const char *backend;
+    bool ignore_unused; // tensors of the files that the model has no place for are left out, not refused
     zero_logger logger;
 } zr_load_options;
 

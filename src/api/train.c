@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "comm/agree.h"
 #include "layers/layers.h"
+#include <zero/files.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -74,8 +75,9 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->engine, error));
     if (options->sample_every > 0)
         ZERO_TRY(zr_comm_agree(train->comm, zr_train_sample_check(train, error), error));
+    const zero_load_options how = {.struct_size = sizeof how, .ignore_unused = options->ignore_unused, .logger = train->logger};
     if (options->model_dir)
-        ZERO_TRY(zero_load_weights(train->engine, options->model_dir, error));
+        ZERO_TRY(zero_load_weights_with(train->engine, options->model_dir, &how, error));
     zr_train_describe_run(train);
     train->profiled = zr_train_profile_steps(train);
     return zr_observe(train->engine, &train->logger, train->profiled, &train->observed, error);

@@ -224,7 +224,8 @@ static zero_train_options options_of(verify *v)
         .val = val && strcmp(val, "the last tenth") ? val : NULL, .field = text_of(v->run, "field"), .chat = text_of(v->run, "chat"),
         .tokenizer = json_is_true(json_object_get(v->run, "tokenizer_of_model")) ? NULL : tokenizer, .config_path = v->config_path,
         .seq = number_of(v->run, "seq"), .steps = number_of(v->run, "steps"), .seed = -1, .eval_every = -1, .threads = (int)number_of(v->run, "threads"),
-        .backend = text_of(v->run, "backend"), .dry_run = 1, .logger = v->options->logger, .progress = compare_step, .progress_user = v,
+        .backend = text_of(v->run, "backend"), .dry_run = 1, .ignore_unused = 1, // weights come from the checkpoint
+        .logger = v->options->logger, .progress = compare_step, .progress_user = v,
     };
 }
 

@@ -33,6 +33,11 @@ static bool is_mask(const char *name)
     return starts(layer, "h.") && end && (!strcmp(end, ".attn.bias") || !strcmp(end, ".attn.masked_bias"));
 }
 
+bool zr_tensor_is_buffer(const char *name)
+{
+    return is_mask(name) || strstr(name, "rotary_emb.inv_freq");
+}
+
 zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector, zr_naming naming, char ***out, zero_error *error)
 {
     size_t skip = all_start(vector, WRAPPED) ? strlen(WRAPPED) : 0;

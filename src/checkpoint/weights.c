@@ -151,13 +151,15 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
 }
 
 // Every rank checks the whole model, so that all find the same fault; it reads only its own ranges.
-static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_weight_view *view, zero_error *error)
+static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_weight_view *view, const zr_weights_unused *unused, zero_error *error)
 {
     zr_st_set set;
     zero_status status = ZERO_OK;
     ZERO_TRY(zr_st_open(directory, &set, error));
     for (int i = 0; i < view->tensor_count && status == ZERO_OK; i++)
         status = check_tensor(&set, directory, view->tensors[i], error);
+    if (status == ZERO_OK)
+        status = zr_weights_check_unused(&set, view, unused, error);
     loading load = {comm, &set};
     if (status == ZERO_OK)
         status = zr_view_visit(view, true, read_range, &load, error);
@@ -165,10 +167,10 @@ static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_
     return status;
 }
 
-zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view, zero_error *error)
+zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view, const zr_weights_unused *unused, zero_error *error)
 {
     zero_error local = {0};
     if (!error)
         error = &local;
-    return zr_comm_agree(comm, load_ranges(comm, directory, view, error), error);
+    return zr_comm_agree(comm, load_ranges(comm, directory, view, unused, error), error);
 }

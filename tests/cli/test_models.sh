@@ -56,12 +56,27 @@ def repeat(tensors):
     tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = ("F32", [4], bytes(16))
 rewrite("run3/model", "repeated", repeat)
 rewrite("qwen2/model", "headless", lambda tensors: tensors.pop("lm_head.weight"))
+rewrite("run3/model", "biased", lambda tensors: tensors.update({"model.layers.0.self_attn.q_proj.bias": ("F32", [32], bytes(128))}))
 PY
 expect 0 "$ZERO" eval --model run3/model --data "$TEXT" --threads 1
 cp out.txt loss.txt
 expect 0 "$ZERO" eval --model repeated --data "$TEXT" --threads 1
 cmp out.txt loss.txt || fail "a repeated head changed the model"
 refused 65 'lm_head.weight' "$ZERO" eval --model headless --data "$TEXT" --threads 1
+
+# A tensor that the model has no place for is refused by every command that computes with it, or left out where that is asked for.
+unused='has 1 tensor that the model has no place for (--ignore-unused leaves it out): model.layers.0.self_attn.q_proj.bias'
+refused 65 "$unused" "$ZERO" eval --model biased --data "$TEXT" --threads 1
+refused 65 "$unused" "$ZERO" generate --model biased --prompt "12" --tokens 2 --threads 1
+refused 65 "$unused" "$ZERO" train --model biased --data "$TEXT" --threads 1 --steps 1 --quiet --dry-run
+expect 0 "$ZERO" eval --model biased --data "$TEXT" --threads 1 --ignore-unused
+cmp out.txt loss.txt || fail "a tensor that is left out changed the model"
+grep -q '1 tensor left out that the model has no place for: model.layers.0.self_attn.q_proj.bias' err.txt || fail "nothing is said of what is left out"
+expect 0 "$ZERO" generate --model biased --prompt "12" --tokens 2 --threads 1 --ignore-unused
+expect 0 "$ZERO" train --model biased --data "$TEXT" --threads 1 --steps 1 --ranks 2 --out went-on --ignore-unused
+[ "$(grep -c 'left out that the model' err.txt)" -eq 1 ] || fail "not said once: $(cat err.txt)"
+sed 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' run3/model/config.json >biased/config.json
+refused 65 'has 10 tensors' "$ZERO" eval --model biased --data "$TEXT" --threads 1
 
 expect 0 "$ZERO" plan --model qwen3/model/config.json --ranks 2
 expect 0 "$ZERO" plan --new smollm2-135m --ranks 4 --seq 512
