@@ -126,7 +126,8 @@ ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *director
 
 // A training's whole state as a directory: weights, optimizer states, step, loss scale. It is there whole or not at all, whatever happens
 // while it is written. Each rank writes, and reads, its own ranges, with a checksum for each MiB; it loads on any number of ranks, at any
-// stage, on any tier and in any precision, for the same model, optimizer and global batch. Saved and loaded at the same number of ranks,
+// stage, on any tier and in any precision, for the same model, optimizer and global batch. fp16's loss scale goes on where both trainings have a
+// dynamic one, and at least at min_loss_scale; else it begins anew by the configuration, and a message says so. Saved and loaded at the same number of ranks,
 // and with libzero.exact_world at any power of two of them, a training goes on to the same bits. Collective, between steps only. ZERO_ERR_IO; ZERO_ERR_DATA naming file and tensor.
 ZERO_API zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
 ZERO_API zero_status zero_load_checkpoint(zero_engine *engine, const char *directory, zero_error *error);

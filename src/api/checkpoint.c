@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#define EXACT "exact_micro_batch"
-
 static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vector, const char *name, zero_dtype dtype, zero_error *error)
 {
     ZERO_TRY(zr_model_view_create(engine, vector, &v->views[v->count], error));
@@ -33,12 +31,6 @@ void zr_state_vectors_free(zr_state_vectors *v)
 {
     for (int i = 0; i < v->count; i++)
         zr_model_view_free(&v->views[i]);
-}
-
-// The micro-batch that a run's bits depend on where nothing else of its ranks counts; 0: they all do.
-static int64_t exact_micro_batch(const zr_config *config)
-{
-    return config->exact_world ? config->micro_batch : 0;
 }
 
 // Which program wrote it, when. Nobody computes with it: the rest of a checkpoint is a function of the training alone.
@@ -68,33 +60,8 @@ static json_t *describe_state(zero_engine *engine)
     const zr_config *config = zr_engine_config(engine);
     return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
                      now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow", (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis,
-                     "gradient_scale", now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch, EXACT, (json_int_t)exact_micro_batch(config), "optimizer",
+                     "gradient_scale", now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch, "exact_micro_batch", (json_int_t)zr_exact_micro_batch(config), "optimizer",
                      zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine), "config", describe_config(config));
-}
-
-static zero_status read_state(const zero_engine *engine, const char *directory, json_t *state, zr_progress *out, zero_error *error)
-{
-    const zr_config *config = zr_engine_config(engine);
-    const char *optimizer, *wanted = zr_optimizer_traits_of(config->optimizer.kind)->name;
-    json_int_t step, updates, iteration, last_overflow, batch, exact = 0;
-    json_error_t why;
-    if (json_unpack_ex(state, &why, 0, "{s:I, s:I, s:{s:F, s:I, s:I, s:i}, s:F, s:I, s?I, s:s}", "step", &step, "updates", &updates, "loss_scale", "scale", &out->scale.scale, "iteration",
-                       &iteration, "last_overflow", &last_overflow, "hysteresis", &out->scale.hysteresis, "gradient_scale", &out->gradient_scale, "train_batch_size", &batch, EXACT, &exact, "optimizer",
-                       &optimizer))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s/" ZR_MANIFEST "\": state: %s", directory, why.text);
-    if (strcmp(optimizer, wanted))
-        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is one of %s, this training uses %s", directory, optimizer, wanted);
-    if (batch && batch != config->train_batch) // 0: whoever wrote it did not know
-        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with a train_batch_size of %lld, this training has %lld: it would read other samples from here on", directory,
-                       (long long)batch, (long long)config->train_batch);
-    if (config->exact_world && exact && exact != config->micro_batch)
-        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with libzero.exact_world and a train_micro_batch_size_per_gpu of %lld, this training has %lld: from here on its bits would be others",
-                       directory, (long long)exact, (long long)config->micro_batch);
-    out->step = step;
-    out->updates = updates;
-    out->scale.iteration = iteration;
-    out->scale.last_overflow = last_overflow;
-    return ZERO_OK;
 }
 
 zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, json_t *more, zr_state_vectors *vectors, json_t **state, zero_error *error)
@@ -173,7 +140,7 @@ static zero_status load(zero_engine *engine, const char *directory, zr_manifest 
     zr_progress progress = {0};
     zero_status status = zr_manifest_read(directory, manifest, error);
     if (status == ZERO_OK)
-        status = read_state(engine, directory, manifest->state, &progress, error);
+        status = zr_checkpoint_state_read(engine, directory, manifest->state, &progress, error);
     ZERO_TRY(zr_comm_agree(zr_engine_comm(engine), status, error));
     ZERO_TRY(fill(engine, directory, manifest, error));
     zr_engine_go_on_from(engine, &progress);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/state_check.h"
 #include "comm/agree.h"
 
 #include <ctype.h>
@@ -30,9 +31,10 @@ static void read_batch(const char *checkpoint, const char *config, int64_t facts
     json_t *root = NULL;
     if (checkpoint && zr_manifest_read(checkpoint, &manifest, NULL) == ZERO_OK) {
         const json_t *more = json_object_get(manifest.state, "train");
-        facts[0] = integer_in(manifest.state, "train_batch_size");
-        facts[1] = integer_in(more, "micro_batch");
-        facts[2] = integer_in(more, "ranks");
+        bool possible = zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK; // else it is refused when it is loaded
+        facts[0] = possible ? integer_in(manifest.state, "train_batch_size") : 0;
+        facts[1] = possible ? integer_in(more, "micro_batch") : 0;
+        facts[2] = possible ? integer_in(more, "ranks") : 0;
         zr_manifest_free(&manifest);
     } else if (!checkpoint && zr_path_exists(config) && zr_json_load(config, MOST_CONFIG, &root, NULL) == ZERO_OK) {
         facts[0] = integer_in(root, "train_batch_size");

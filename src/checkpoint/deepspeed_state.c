@@ -3,7 +3,9 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "checkpoint/state_check.h"
 
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
@@ -82,11 +84,19 @@ static const char *optimizer_of(const zr_deepspeed *ds, value root)
     return keeps(ds, "sum") ? "Adagrad" : "SGD";
 }
 
-static json_t *describe_scale(value scaler)
+// Where delayed_shift is 0 DeepSpeed counts down without end: none is left there.
+static json_t *describe_scale(value scaler, double scale)
 {
-    return json_pack("{s:f, s:I, s:I, s:i}", "scale", number_or(zr_pickle_get(scaler, "cur_scale"), 1), "iteration", (json_int_t)integer_or(zr_pickle_get(scaler, "cur_iter"), 0),
-                     "last_overflow", (json_int_t)integer_or(zr_pickle_get(scaler, "last_overflow_iter"), -1), "hysteresis",
-                     (int)integer_or(zr_pickle_get(scaler, "cur_hysteresis"), 1));
+    return json_pack("{s:f, s:I, s:I, s:I}", "scale", scale, "iteration", (json_int_t)integer_or(zr_pickle_get(scaler, "cur_iter"), 0), "last_overflow",
+                     (json_int_t)integer_or(zr_pickle_get(scaler, "last_overflow_iter"), -1), "hysteresis",
+                     (json_int_t)ZR_MAX(integer_or(zr_pickle_get(scaler, "cur_hysteresis"), 1), 0));
+}
+
+// Only the dynamic scaler counts steps; a static one is 1 in other precisions than fp16. As a configuration of ours says it.
+static json_t *describe_precision(value scaler, double scale)
+{
+    bool dynamic = zr_pickle_get(scaler, "cur_iter") != NULL;
+    return json_pack("{s:b, s:f}", "enabled", dynamic || scale != 1, "loss_scale", dynamic ? 0 : scale);
 }
 
 zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *error)
@@ -96,10 +106,13 @@ zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *e
     int64_t steps = integer_or(zr_pickle_get(root, "global_steps"), 0), skipped = integer_or(zr_pickle_get(root, "skipped_steps"), 0), updates = 0;
     if (steps < 0 || skipped < 0 || skipped > steps)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %lld steps, of which %lld were skipped", ds->model[0].zip.path, (long long)steps, (long long)skipped);
+    double scale = number_or(zr_pickle_get(scaler, "cur_scale"), 1);
+    if (!isfinite(scale)) // no JSON could say it
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": a loss scale of %g", ds->optim[0].zip.path, scale);
     ZERO_TRY(read_updates(ds, steps - skipped, &updates, error));
-    out->state = json_pack("{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:{s:s, s:s?, s:i, s:i}}", "step", (json_int_t)steps, "updates", (json_int_t)updates, "loss_scale",
-                           describe_scale(scaler), "gradient_scale", number_or(zr_pickle_get(scaler, "cur_scale"), 1), "train_batch_size",
+    out->state = json_pack("{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:{s:s, s:s?, s:i, s:i}, s:{s:o}}", "step", (json_int_t)steps, "updates", (json_int_t)updates, "loss_scale",
+                           describe_scale(scaler, scale), "gradient_scale", scale, "train_batch_size",
                            (json_int_t)batch_of(ds, root, steps), "optimizer", optimizer_of(ds, root), "model", "imported", "lineage", "imported_from", "DeepSpeed", "version", version,
-                           "stage", ds->stage, "ranks", ds->ranks);
-    return out->state ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);
+                           "stage", ds->stage, "ranks", ds->ranks, "config", "fp16", describe_precision(scaler, scale));
+    return out->state ? zr_state_check(out->state, ds->folder, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);
 }

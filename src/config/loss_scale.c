@@ -12,6 +12,20 @@ zr_loss_scale zr_loss_scale_begin(const zr_loss_scale_spec *spec)
     };
 }
 
+zr_loss_scale zr_loss_scale_resume(const zr_loss_scale_spec *spec, const zr_loss_scale *saved, bool dynamic)
+{
+    zr_loss_scale state = zr_loss_scale_begin(spec);
+    state.iteration = saved->iteration;
+    state.last_overflow = saved->last_overflow;
+    if (spec->kind == ZR_SCALE_DYNAMIC && dynamic) {
+        state.scale = ZR_MAX(saved->scale, spec->min_scale);
+        state.hysteresis = saved->hysteresis > 0 ? ZR_MIN(saved->hysteresis, spec->hysteresis) : spec->hysteresis;
+    } else if (spec->kind == ZR_SCALE_DYNAMIC) {
+        state.last_overflow = saved->iteration - 1;
+    }
+    return state;
+}
+
 // An overflow is forgiven while some are left; from then on each one halves the scale, until a growth forgives again.
 // A hysteresis of 0 forgives every one.
 static zero_status shrink(const zr_loss_scale_spec *spec, zr_loss_scale *state, zero_error *error)

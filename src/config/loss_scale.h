@@ -20,11 +20,16 @@ typedef struct zr_loss_scale_spec {
 
 typedef struct zr_loss_scale { // all that a checkpoint has to keep
     double scale;
-    int64_t iteration, last_overflow; // steps so far; the step of the last overflow, -1 before the first
+    int64_t iteration, last_overflow; // steps so far; the step of the last overflow, or the one before this scale began (-1)
     int hysteresis;                   // overflows that are still forgiven, and the one that is not
 } zr_loss_scale;
 
 zr_loss_scale zr_loss_scale_begin(const zr_loss_scale_spec *spec);
+
+// What a training goes on with that was saved with `saved`. Only a dynamic scale that was saved by a dynamic one (`dynamic`) goes on, at
+// least min_scale, with no more overflows to forgive than the specification says; every other scale is the specification's own, and a
+// dynamic one counts its window from here.
+zr_loss_scale zr_loss_scale_resume(const zr_loss_scale_spec *spec, const zr_loss_scale *saved, bool dynamic);
 
 // After a step: overflow means that its gradient was not finite and the step was skipped. ZERO_ERR_DATA where a dynamic scale
 // overflows at its minimum: the state is then unchanged.

@@ -112,6 +112,12 @@ static void test_tensors(void **state)
     }
 }
 
+static bool is_dynamic(const json_t *state)
+{
+    const json_t *fp16 = json_object_get(json_object_get(state, "config"), "fp16");
+    return json_is_true(json_object_get(fp16, "enabled")) && json_number_value(json_object_get(fp16, "loss_scale")) == 0;
+}
+
 static void test_state(void **state)
 {
     zr_source source;
@@ -123,6 +129,10 @@ static void test_state(void **state)
                                  "loss_scale", "scale", &scale, "iteration", &iteration), 0);
     assert_true(step == 3 && updates == 3 && batch == 6 && scale == 256 && iteration == 3);
     assert_string_equal(optimizer, "AdamW");
+    assert_true(is_dynamic(source.state));
+    zr_source_close(&source);
+    assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s1-groups-r2", &source, NULL), ZERO_OK); // fp32
+    assert_false(is_dynamic(source.state));
     zr_source_close(&source);
 }
 
@@ -216,6 +226,29 @@ static void test_another_shape(void **state)
     refused(made, ZERO_ERR_DATA, "the tensors of group 0 have 2216 elements, the ranks' parts of weights 2224");
 }
 
+// A loss scale that nobody could have trained with.
+static void test_impossible_numbers(void **state)
+{
+    static const struct { const char *bytes, *words; } scales[] = {
+        {"\0\0\0\0\0\0\0\0", "\"loss_scale.scale\" is 0"}, {"\xbf\xf0\0\0\0\0\0\0", "\"loss_scale.scale\" is -1"},
+        {"\x7e\x37\xe4\x3c\x88\0\x75\x9c", "\"loss_scale.scale\" is 1e300"}, {"\x7f\xf8\0\0\0\0\0\0", "a loss scale of nan"},
+    };
+    scratch *made = *state;
+    char path[512], *data, *scale;
+    size_t length;
+    copy_case(made, 0);
+    path_of(made, files_of[0][1], path);
+    assert_int_equal(zr_file_read(path, 1 << 20, &data, &length, NULL), ZERO_OK);
+    assert_non_null(scale = memmem(data, length, "cur_scaleq\x07G", 12)); // and a real of eight bytes
+    for (int i = 0; i < ZR_COUNT(scales); i++) {
+        int fd = open(path, O_WRONLY);
+        assert_int_equal(pwrite(fd, scales[i].bytes, 8, scale + 12 - data), 8);
+        close(fd);
+        refused(made, ZERO_ERR_DATA, scales[i].words);
+    }
+    zr_free(data);
+}
+
 static void count_damage(void *user, const zero_error *what)
 {
     assert_contains(what->message, "is damaged: record");
@@ -265,6 +298,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_missing_files, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_files_of_another_run, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_another_shape, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_impossible_numbers, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_damage, scratch_open, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,6 +122,30 @@ static void test_static_and_none(void **state)
     assert_true(scale.scale == 1 && scale.iteration == 1 && scale.last_overflow == 0);
 }
 
+// What was saved goes on only from one dynamic scale to another, within what the configuration now allows.
+static void test_resumed(void **state)
+{
+    const zr_loss_scale_spec dynamic = {.kind = ZR_SCALE_DYNAMIC, .initial = 65536, .min_scale = 128, .window = 3, .hysteresis = 2};
+    const zr_loss_scale_spec fixed = {.kind = ZR_SCALE_STATIC, .initial = 512}, none = {.kind = ZR_SCALE_NONE};
+    const zr_loss_scale saved = {.scale = 4096, .iteration = 9, .last_overflow = 5, .hysteresis = 1}, small = {.scale = 1, .iteration = 9, .last_overflow = 5};
+    zr_loss_scale now = zr_loss_scale_resume(&dynamic, &saved, true);
+    assert_true(now.scale == 4096 && now.hysteresis == 1 && now.iteration == 9 && now.last_overflow == 5);
+    now = zr_loss_scale_resume(&dynamic, &small, true);
+    assert_true(now.scale == 128 && now.hysteresis == 2 && now.iteration == 9 && now.last_overflow == 5);
+    now = zr_loss_scale_resume(&dynamic, &(zr_loss_scale){.scale = 256, .hysteresis = 7}, true);
+    assert_true(now.scale == 256 && now.hysteresis == 2);
+    now = zr_loss_scale_resume(&dynamic, &small, false);
+    assert_true(now.scale == 65536 && now.hysteresis == 2 && now.iteration == 9);
+    for (int clean = 0; clean < 4; clean++) { // it grows when one from the start would
+        assert_true(now.scale == 65536);
+        assert_int_equal(zr_loss_scale_next(&dynamic, false, &now, NULL), ZERO_OK);
+    }
+    assert_true(now.scale == 131072);
+    now = zr_loss_scale_resume(&fixed, &saved, true);
+    assert_true(now.scale == 512 && now.iteration == 9 && now.last_overflow == 5);
+    assert_true(zr_loss_scale_resume(&none, &saved, true).scale == 1);
+}
+
 // A state from a run with another hysteresis: with one of 1 every overflow shrinks.
 static void test_another_hysteresis_from_here(void **state)
 {
@@ -162,6 +186,7 @@ int main(void)
         cmocka_unit_test(test_the_minimum),
         cmocka_unit_test(test_forgiven_at_the_minimum),
         cmocka_unit_test(test_static_and_none),
+        cmocka_unit_test(test_resumed),
         cmocka_unit_test(test_another_hysteresis_from_here),
         cmocka_unit_test(test_the_state_resumes),
     };

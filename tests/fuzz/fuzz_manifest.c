@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/state_check.h"
 
 static zero_status read_again(const zr_manifest *manifest, zero_error *error)
 {
@@ -30,6 +31,8 @@ static zero_status read_manifest(zero_error *error)
     ZERO_TRY(zr_manifest_read(fuzz_directory(), &manifest, error));
     for (int f = 0; f < manifest.file_count; f++)
         fuzz_must(zr_manifest_find(&manifest, manifest.files[f].name) == &manifest.files[f]);
+    zero_error refused = {0}; // whatever it says is taken or told
+    fuzz_must((zr_state_check(manifest.state, ZR_MANIFEST, &refused) == ZERO_OK) == !refused.message[0]);
     zr_manifest_verify(fuzz_directory(), &manifest, NULL, NULL, NULL); // the files are not there
     zero_status status = read_again(&manifest, error);
     zr_manifest_free(&manifest);

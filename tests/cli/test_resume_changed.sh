@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# A run goes on in another way than it was made: what may change, and what is refused.
+. "$(dirname "$0")/lib.sh"
+
+SMALL="--new gpt2:layers=1,heads=2,width=16,context=16 --data $TEXT --threads 1 --eval-every 0 --save-every 1"
+go_on() { "$ZERO" train $SMALL --resume "$@" >out.txt 2>err.txt; }
+begin() { rm -rf "$1" && expect 0 "$ZERO" train $SMALL --quiet --steps 2 --out "$@"; }
+scale_at() { sed -n "s/.*\"step\":$2,.*\"loss_scale\":\([^,}]*\).*/\1/p" "$1/metrics.jsonl"; }
+told() { grep -qF -- "$1" out.txt err.txt || fail "nobody says \"$1\": $(cat out.txt err.txt)"; }
+
+# manifest RUN STEP KEY VALUE: the state of a checkpoint says so (a JSON text; none: the key goes); its hash is that of what it says then.
+cat >manifest.py <<'P'
+import json, sys
+M = (1 << 64) - 1
+P1, P2, P3, P4, P5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+def turn(x, by): return (x << by | x >> (64 - by)) & M
+def step(a, lane): return turn((a + lane * P2) & M, 31) * P1 & M
+def xxh64(data):
+    at, n = 0, len(data)
+    read = lambda size: int.from_bytes(data[at:at + size], "little")
+    h = P5
+    if n >= 32:
+        v = [(P1 + P2) & M, P2, 0, -P1 & M]
+        while at + 32 <= n:
+            for i in range(4):
+                v[i] = step(v[i], read(8))
+                at += 8
+        h = sum(turn(v[i], by) for i, by in enumerate((1, 7, 12, 18))) & M
+        for lane in v:
+            h = ((h ^ step(0, lane)) * P1 + P4) & M
+    h = (h + n) & M
+    while at + 8 <= n:
+        h = (turn(h ^ step(0, read(8)), 27) * P1 + P4) & M
+        at += 8
+    if at + 4 <= n:
+        h = (turn(h ^ read(4) * P1 & M, 23) * P2 + P3) & M
+        at += 4
+    while at < n:
+        h = turn(h ^ read(1) * P5 & M, 11) * P1 & M
+        at += 1
+    h = (h ^ h >> 33) * P2 & M
+    h = (h ^ h >> 29) * P3 & M
+    return h ^ h >> 32
+path, key, value = sys.argv[1:]
+root = json.load(open(path))
+del root["hash"]
+at = root["state"]
+*objects, last = key.split(".")
+for name in objects:
+    at = at[name]
+at.pop(last) if value == "none" else at.__setitem__(last, json.loads(value))
+text = json.dumps(root)[:-1]
+open(path, "w").write('%s,"hash":"%016x"}\n' % (text, xxh64(text.encode())))
+P
+manifest() { python3 manifest.py "$1/checkpoints/step-0000000$2/manifest.json" "$3" "$4" || fail "the manifest of $1 cannot be changed"; }
+
+# The loss scale of fp16 goes on only from a dynamic one to a dynamic one; else it begins by the configuration, and says so once.
+echo '{"fp16": {"enabled": true, "loss_scale": 128}}' >fixed.json
+echo '{"fp16": {"enabled": true, "initial_scale_power": 26, "hysteresis": 1000}}' >high.json
+echo '{"fp16": {"enabled": true, "initial_scale_power": 10}}' >low.json
+echo '{"fp16": {"enabled": true, "min_loss_scale": 4096}}' >least.json
+begin single
+cp -r single half && go_on --out half --steps 4 --dtype fp16 || fail "fp16 after fp32: $(cat err.txt)"
+[ "$(scale_at half 3)" = 65536.0 ] || fail "fp16 after fp32 begins at a scale of $(scale_at half 3)"
+told "the loss scale begins anew at 65536"
+manifest single 2 config none # as older ones are
+cp -r single older && go_on --out older --steps 4 --dtype fp16 || fail "fp16 after fp32, an older checkpoint: $(cat err.txt)"
+[ "$(scale_at older 3)" = 65536.0 ] || fail "fp16 after fp32, of an older checkpoint, begins at $(scale_at older 3)"
+begin high --config high.json
+cp -r high fixed && go_on --out fixed --steps 4 --config fixed.json || fail "a fixed scale after a dynamic one: $(cat err.txt)"
+[ "$(scale_at fixed 3)" = 128.0 ] || fail "a fixed scale of 128 is $(scale_at fixed 3) after a dynamic one"
+told "the loss scale is 128 (fp16.loss_scale): the checkpoint's is 67108864"
+cp -r fixed again && go_on --out again --steps 5 --dtype fp16 || fail "a dynamic scale after a fixed one: $(cat err.txt)"
+[ "$(scale_at again 5)" = 65536.0 ] || fail "a dynamic scale after a fixed one begins at $(scale_at again 5)"
+begin low --config low.json
+manifest low 2 config none
+cp -r low least && go_on --out least --steps 3 --config least.json || fail "another least scale: $(cat err.txt)"
+[ "$(scale_at least 3)" = 4096.0 ] || fail "the scale goes on at $(scale_at least 3), below its minimum of 4096"
+go_on --out low --steps 3 --dtype fp16 || fail "a dynamic scale after another: $(cat err.txt)"
+[ "$(scale_at low 3)" = 1024.0 ] || fail "a dynamic scale of 1024 goes on at $(scale_at low 3)"
+! grep -q 'loss scale' out.txt err.txt || fail "a scale that goes on is told: $(cat out.txt err.txt)"
+
+# What a manifest says must be possible: a key, what it says and its range are named. The last value is told.
+impossible() { # impossible KEY VALUE RANGE
+    rm -rf crafted && cp -r single crafted && manifest crafted 2 "$1" "$2" && rm -rf crafted/checkpoints/step-00000001
+    expect 65 "$ZERO" train $SMALL --resume --steps 4 --out crafted
+    told "manifest.json\": the state's \"$1\" is $2; it must be a"
+    told "$3"
+}
+impossible step -5 "from 0 to 1000000000000"
+impossible step '"two"' "from 0 to 1000000000000"
+impossible updates 9223372036854775807 "from 0 to 1000000000000"
+impossible loss_scale.scale 0.0 "from 1e-40 to 1e+40"
+impossible gradient_scale 1e300 "from 1e-40 to 1e+40"
+impossible loss_scale.hysteresis 4294967297 "from 0 to 1000000"
+impossible train.lines -1 "from 0 to"
