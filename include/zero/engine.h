@@ -32,7 +32,7 @@ typedef struct zero_options {
     int threads;              // OpenMP threads of this rank; 0: 1
     uint64_t seed;            // of weights, dropout and data order
     const char *backend;      // "cpu" or "ref"; NULL: cpu
-    int64_t total_steps;      // what "auto" in a schedule needs; 0: unknown
+    int64_t total_steps;      // updates of the run: what "auto" in a schedule needs, and how far its beta1 is checked; 0: unknown
     zero_logger logger;
     int inference;            // 1: no gradients and no optimizer are reserved; only zero_evaluate and the readers of weights may be called
 } zero_options;

@@ -117,6 +117,7 @@ static zero_status resolve_config(const zero_options *options, zr_config *config
     };
     ZERO_TRY(zr_config_defaults_apply(config, &facts, logger, error));
     ZERO_TRY(zr_config_resolve(config, &facts, logger, error));
+    ZERO_TRY(zr_config_check_length(config, options->total_steps, error));
     if (options->shape.batch && config->micro_batch != options->shape.batch)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.shape.batch is %lld, the configuration's micro-batch %lld",
                        (long long)options->shape.batch, (long long)config->micro_batch);

@@ -156,6 +156,7 @@ zero_status zr_train_configure(zr_train *train, zero_error *error)
     ZERO_TRY(zr_config_text_read(train->options->config_path, &train->file_text, &train->file_length, error));
     ZERO_TRY(choose_steps(train, error));
     ZERO_TRY(make_config(train, train->steps, &logger, &train->config, error));
+    ZERO_TRY(zr_config_check_length(train->config, train->steps, error));
     train->seed = train->config->seed;
     train->data.seed = (uint64_t)train->seed;
     return ZERO_OK;

@@ -130,6 +130,10 @@ zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *f
 zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
                               zero_error *error);
 
+// ZERO_ERR_CONFIG, with the key and the update, where the schedule of a resolved configuration takes beta1 out of [0, 1) within the first
+// `updates` updates.
+zero_status zr_config_check_length(const zr_config *config, int64_t updates, zero_error *error);
+
 // Before it is resolved: fills `elastic` where the configuration asks for it, for the numbers of ranks that it allows.
 zero_status zr_config_find_elastic(zr_config *config, zero_error *error);
 

@@ -108,6 +108,34 @@ static const char *own_rate_key(const zr_config *config)
     return own ? cycle : NULL;
 }
 
+static bool moves_beta1(const zr_config *config)
+{
+    const zr_schedule *s = &config->schedule;
+    return s->kind == ZR_SCHEDULE_ONE_CYCLE && s->cycle_momentum && zr_key_applies(zr_key_at(zr_key_find("optimizer.params.betas")), config);
+}
+
+static zero_status check_momentum(const zr_config *config, zero_error *error)
+{
+    static const char *const bounds[] = {"scheduler.params.cycle_min_mom", "scheduler.params.cycle_max_mom"};
+    const zr_schedule *s = &config->schedule;
+    double reached[] = {1, (double)s->first_steps + (double)s->second_steps + 1};
+    for (int i = 0; i < ZR_COUNT(bounds) && moves_beta1(config); i++)
+        if ((i ? s->max_momentum : s->min_momentum) >= 1)
+            return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is 1, which beta1 reaches by update %.0f; expected a number of at least 0 and below 1",
+                           zr_setting_where(config, zr_config_at(config, bounds[i])).text, bounds[i], reached[i]);
+    return ZERO_OK;
+}
+
+zero_status zr_config_check_length(const zr_config *config, int64_t updates, zero_error *error)
+{
+    static const char key[] = "scheduler.params.decay_mom_rate";
+    int64_t leaves = moves_beta1(config) ? zr_schedule_momentum_leaves(&config->schedule) : INT64_MAX;
+    if (leaves >= updates)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s %g takes beta1 to 1 or above at update %" PRId64 " of %" PRId64 "; expected a rate with which it stays below 1",
+                   zr_setting_where(config, zr_config_at(config, key)).text, key, config->schedule.decay_momentum_rate, leaves + 1, updates);
+}
+
 static zero_status check_schedule(const zr_config *config, const zero_logger *logger, zero_error *error)
 {
     const zr_schedule *s = &config->schedule;
@@ -119,6 +147,7 @@ static zero_status check_schedule(const zr_config *config, const zero_logger *lo
     if (own_rate && lr->origin == ZR_FROM_FILE)
         zr_log(logger, ZERO_LOG_WARNING, "%s: optimizer.params.lr has no effect: %s has rates of its own",
                zr_setting_where(config, lr).text, zr_schedule_name(s->kind));
+    ZERO_TRY(check_momentum(config, error));
     bool bounded = s->kind == ZR_SCHEDULE_WARMUP_DECAY || s->kind == ZR_SCHEDULE_WARMUP_COSINE;
     if (bounded && s->total_steps < s->warmup_steps)
         zr_log(logger, ZERO_LOG_WARNING,

@@ -145,3 +145,16 @@ void zr_schedule_betas(const zr_schedule *s, int64_t n, const double betas[2], d
     else
         out[0] = s->max_momentum * after_cycle(s, (double)n, s->decay_momentum_rate);
 }
+
+int64_t zr_schedule_momentum_leaves(const zr_schedule *s)
+{
+    double start = s->max_momentum, growth = start * s->decay_momentum_rate, betas[2] = {0};
+    double decays = growth > 0 ? (1 - start) / growth : INFINITY;
+    double updates = cycle_length(s) + decays * (double)s->decay_steps;
+    if (s->kind != ZR_SCHEDULE_ONE_CYCLE || !s->cycle_momentum || s->decay_steps == 0 || !(updates < 0x1p53))
+        return INT64_MAX;
+    int64_t n = (int64_t)fmax(updates - 1, cycle_length(s)); // one too early: what counts is the value that an update takes
+    while (zr_schedule_betas(s, n, betas, betas), betas[0] < 1)
+        n++;
+    return n;
+}

@@ -44,5 +44,7 @@ int zr_schedule_find(const char *name);
 double zr_schedule_lr(const zr_schedule *schedule, int64_t n);
 // beta1 and beta2 of update n: the optimizer's own (betas), except under OneCycle with cycle_momentum.
 void zr_schedule_betas(const zr_schedule *schedule, int64_t n, const double betas[2], double out[2]);
+// The first update whose beta1 decay_momentum_rate takes to 1 or above, where the bounds are below 1; INT64_MAX: none.
+int64_t zr_schedule_momentum_leaves(const zr_schedule *schedule);
 
 #endif

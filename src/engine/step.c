@@ -204,6 +204,7 @@ static double clip_factor(const zero_engine *engine, double norm)
 
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
+    ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error)); // nobody has to say before how long a run is
     if (engine->stage->boundary)
         ZERO_TRY(engine->stage->boundary(engine, error));
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_BOUNDARY, error));

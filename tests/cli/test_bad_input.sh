@@ -30,6 +30,10 @@ config '{"gradient_clipping": -1}' 'gradient_clipping'
 config '{"train_micro_batch_size_per_gpu": 0}' 'train_micro_batch_size_per_gpu'
 config '{"optimizer": {"type": "AdamW", "params": {"lr": "fast"}}}' 'optimizer.params.lr'
 config '{"optimizer": {"type": "Adam", "params": {"betas": [0.9]}}}' 'optimizer.params.betas'
+cycle='"type": "OneCycle", "params": {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-3, "cycle_first_step_size": 1'
+config "{\"scheduler\": {$cycle, \"cycle_min_mom\": 1}}}" 'scheduler.params.cycle_min_mom is 1, which beta1 reaches by update 1'
+echo "{\"scheduler\": {$cycle, \"decay_step_size\": 1, \"decay_mom_rate\": 0.05}}}" >bad.json
+refused 78 'scheduler.params.decay_mom_rate 0.05 takes beta1 to 1 or above at update 6 of 9' "$ZERO" train --new $TINY --data "$TEXT" --steps 9 --threads 1 --quiet --out out --config bad.json
 config '{"zero_optimisation": {"stage": 1}}' 'did you mean "zero_optimization"?'
 config '{"steps_per_print": 1, "steps_per_print": 2}' 'steps_per_print'
 config '{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2}' '7 != 2*2*1'

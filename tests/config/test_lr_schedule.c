@@ -116,6 +116,27 @@ static void test_betas(void **state)
     check_betas(&(zr_schedule){.kind = ZR_SCHEDULE_CONSTANT}, 5, 0.5, 0.6);
 }
 
+// beta1 = 0.9 (1 + 0.1 (n - 30) / 10) is 0.999 at 41 and 1.008 at 42.
+static void test_momentum_leaves(void **state)
+{
+    assert_int_equal(zr_schedule_momentum_leaves(&cycle), 42);
+    zr_schedule s = cycle;
+    s.decay_momentum_rate = 1e-30;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), INT64_MAX);
+    s.decay_momentum_rate = 1e9;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), 31);
+    s = cycle;
+    s.cycle_momentum = false;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), INT64_MAX);
+    s = cycle;
+    s.decay_steps = 0;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), INT64_MAX);
+    s = cycle;
+    s.max_momentum = 0;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), INT64_MAX);
+    assert_int_equal(zr_schedule_momentum_leaves(&(zr_schedule){.kind = ZR_SCHEDULE_WARMUP}), INT64_MAX);
+}
+
 static void test_range_test(void **state)
 {
     zr_schedule s = {.kind = ZR_SCHEDULE_RANGE_TEST, .min_lr = 1e-4, .range_steps = 10, .range_rate = 2};
@@ -134,6 +155,39 @@ static void test_constant_and_names(void **state)
     assert_int_equal(zr_schedule_find("constant"), -1);
 }
 
+#define CYCLE_OF_30 "\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 1, \"cycle_first_step_size\": 15, "
+#define MOMENTUM(type, more) "{\"optimizer\": {\"type\": \"" type "\"},\n\"scheduler\": {" CYCLE_OF_30 more "}}}"
+
+static const zr_config_facts four = {FACTS};
+
+static void refuses(const char *text, const char *words)
+{
+    recorder log;
+    zero_error error;
+    assert_null(resolved(text, &four, &log, &error));
+    assert_int_equal(error.status, ZERO_ERR_CONFIG);
+    assert_contains(error.message, words);
+}
+
+static void test_beta1_stays_below_one(void **state)
+{
+    recorder log;
+    zero_error error;
+    refuses(MOMENTUM("Adam", "\"cycle_min_mom\": 1"),
+              "scheduler.params.cycle_min_mom is 1, which beta1 reaches by update 1; expected a number of at least 0 and below 1");
+    refuses(MOMENTUM("LAMB", "\n\"cycle_max_mom\": 1"), "ds.json:3:18: scheduler.params.cycle_max_mom is 1, which beta1 reaches by update 31; expected");
+    zr_config_destroy(resolved(MOMENTUM("Adam", "\"cycle_max_mom\": 1, \"cycle_momentum\": false"), &four, &log, &error));
+    assert_int_equal(error.status, ZERO_OK);
+    zr_config_destroy(resolved(MOMENTUM("SGD", "\"cycle_max_mom\": 1"), &four, &log, &error));
+    assert_int_equal(error.status, ZERO_OK);
+    zr_config *c = resolved(MOMENTUM("Adam", "\"decay_step_size\": 10,\n\"decay_mom_rate\": 0.1"), &four, &log, &error);
+    assert_non_null(c);
+    assert_int_equal(zr_config_check_length(c, 42, &error), ZERO_OK);
+    assert_int_equal(zr_config_check_length(c, 43, &error), ZERO_ERR_CONFIG);
+    assert_contains(error.message, "ds.json:3:19: scheduler.params.decay_mom_rate 0.1 takes beta1 to 1 or above at update 43 of 43; expected");
+    zr_config_destroy(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_warmup_decay), cmocka_unit_test(test_warmup_cosine),
         cmocka_unit_test(test_one_cycle),    cmocka_unit_test(test_betas),
         cmocka_unit_test(test_range_test),   cmocka_unit_test(test_constant_and_names),
+        cmocka_unit_test(test_momentum_leaves), cmocka_unit_test(test_beta1_stays_below_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,18 +43,22 @@ static const zero_unit_ops ops = {.kind = "dot", .sizes = sizes, .forward = forw
 static const zero_unit unit = {.name = "dot", .ops = &ops, .piece_count = 1, .pieces = &piece};
 static const zero_model model = {"dot", 1, &unit};
 
-static void run_steps(zero_engine *engine, int steps, zero_step_info *info, zero_error *error)
+static zero_status run_step(zero_engine *engine, int s, zero_step_info *info, zero_error *error)
 {
     float g[ELEMS];
-    for (int s = 0; s < steps; s++) {
-        double loss;
-        for (int i = 0; i < ELEMS; i++)
-            g[i] = (float)(sin(0.1 * (100 * s + i)) * (1 + i % 7));
-        zero_tensors batch = {1, {{g, ZERO_F32, 2, {1, ELEMS}}}};
-        assert_int_equal(zero_forward(engine, &batch, &loss, error), ZERO_OK);
-        assert_int_equal(zero_backward(engine, error), ZERO_OK);
-        assert_int_equal(zero_step(engine, info, error), ZERO_OK);
-    }
+    double loss;
+    for (int i = 0; i < ELEMS; i++)
+        g[i] = (float)(sin(0.1 * (100 * s + i)) * (1 + i % 7));
+    zero_tensors batch = {1, {{g, ZERO_F32, 2, {1, ELEMS}}}};
+    assert_int_equal(zero_forward(engine, &batch, &loss, error), ZERO_OK);
+    assert_int_equal(zero_backward(engine, error), ZERO_OK);
+    return zero_step(engine, info, error);
+}
+
+static void run_steps(zero_engine *engine, int steps, zero_step_info *info, zero_error *error)
+{
+    for (int s = 0; s < steps; s++)
+        assert_int_equal(run_step(engine, s, info, error), ZERO_OK);
 }
 
 // p (ELEMS) after so many steps from the golden start.
@@ -111,8 +115,34 @@ static void test_clipping(void **state)
     }
 }
 
+// beta1 = 0.9 (1 + 0.05 (n - 2)) reaches 1 at n = 5, the sixth update: refused before the run where its length is known, else at that update.
+static void test_momentum_stays_below_one(void **state)
+{
+    static const char config[] = "{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 1e-3, \"cycle_max_lr\": 1e-2, \"cycle_first_step_size\": 1, "
+                                 "\"decay_step_size\": 1, \"decay_mom_rate\": 0.05}}}";
+    static const char refusal[] = "scheduler.params.decay_mom_rate 0.05 takes beta1 to 1 or above at update 6 of ";
+    zero_error error = {0};
+    zero_comm *comm;
+    zero_engine *engine;
+    zero_step_info info;
+    assert_int_equal(zero_comm_self(&comm, &error), ZERO_OK);
+    zero_options options = {.struct_size = sizeof options, .model = &model, .comm = comm, .config_text = config, .shape = {.batch = 1, .seq = 1}, .total_steps = 6};
+    assert_int_equal(zero_initialize(&options, &engine, &error), ZERO_ERR_CONFIG);
+    assert_non_null(strstr(error.message, refusal));
+    options.total_steps = 5;
+    assert_int_equal(zero_initialize(&options, &engine, &error), ZERO_OK);
+    zero_destroy(engine);
+    options.total_steps = 0;
+    assert_int_equal(zero_initialize(&options, &engine, &error), ZERO_OK);
+    run_steps(engine, 5, &info, &error);
+    assert_int_equal(run_step(engine, 5, &info, &error), ZERO_ERR_CONFIG);
+    assert_non_null(strstr(error.message, refusal));
+    zero_destroy(engine);
+    zero_comm_destroy(comm);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_pytorch), cmocka_unit_test(test_clipping)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_pytorch), cmocka_unit_test(test_clipping), cmocka_unit_test(test_momentum_stays_below_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
