@@ -33,7 +33,12 @@ static zr_chat chat_of(const json_t *entry)
 {
     zr_chat chat;
     assert_int_equal(zr_chat_recognise(text_of(entry, "template"), &chat, NULL), ZERO_OK);
-    assert_non_null(chat.format);
+    if (!chat.format) {
+        zr_chat_hash hash;
+        assert_int_equal(zr_chat_hash_template(text_of(entry, "template"), &hash, NULL), ZERO_OK);
+        fail_msg("%s: not recognised; as a row it is {0x%016llx, 0x%016llx, %llu}", text_of(entry, "model"), (unsigned long long)hash.first, (unsigned long long)hash.second,
+                 (unsigned long long)hash.length);
+    }
     chat.begin = zr_strdup(text_of(entry, "bos"), NULL);
     chat.end = zr_strdup(text_of(entry, "eos"), NULL);
     return chat;
@@ -49,6 +54,93 @@ static void test_templates_are_recognised(void **state)
         assert_string_equal(zr_chat_format_name(&chat), text_of(entry, "format"));
         zr_chat_free(&chat);
     }
+}
+
+static char *with(const char *text, size_t at, size_t dropped, const char *added)
+{
+    return zr_sprintf(NULL, "%.*s%s%s", (int)at, text, added, text + at + dropped);
+}
+
+static bool is_known(const char *text)
+{
+    zr_chat chat;
+    assert_non_null(text);
+    assert_int_equal(zr_chat_recognise(text, &chat, NULL), ZERO_OK);
+    bool known = chat.format != NULL;
+    zr_chat_free(&chat);
+    return known;
+}
+
+static bool says_the_same_by_default(const char *a, const char *b)
+{
+    zr_chat one, other;
+    assert_int_equal(zr_chat_recognise(a, &one, NULL), ZERO_OK);
+    assert_int_equal(zr_chat_recognise(b, &other, NULL), ZERO_OK);
+    bool same = one.system && other.system ? !strcmp(one.system, other.system) : one.system == other.system;
+    zr_chat_free(&one);
+    zr_chat_free(&other);
+    return same;
+}
+
+static bool is_in_comment(const char *text, size_t at)
+{
+    const char *open = NULL, *next = strstr(text, "{#");
+    for (; next && next + 2 <= text + at; next = strstr(next + 2, "{#"))
+        open = next;
+    const char *end = open ? strstr(open, "#}") : NULL;
+    return end && end >= text + at;
+}
+
+// A template counts by its whole text: a word more anywhere, after its end too, is another template.
+static void test_every_part_of_a_template_counts(void **state)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(golden, i, entry) {
+        const char *text = text_of(entry, "template");
+        size_t length = strlen(text), step = length / 40 + 1;
+        for (size_t at = 0; at <= length; at += at < length && at + step > length ? length - at : step) {
+            char *longer = with(text, at, 0, "x");
+            if (!is_in_comment(text, at) && is_known(longer) && says_the_same_by_default(text, longer))
+                fail_msg("%s with an x at %zu is taken as what it was", text_of(entry, "model"), at);
+            zr_free(longer);
+        }
+        char *tail = with(text, length, 0, "{% for message in messages %}{{ message['content'] }}{% endfor %}");
+        assert_false(is_known(tail));
+        zr_free(tail);
+        const char *prompt = strstr(text, "add_generation_prompt %}");
+        char *other = prompt ? with(text, (size_t)(prompt - text) + 24, 0, "{{ eos_token }}") : NULL;
+        assert_true(!other || !is_known(other));
+        zr_free(other);
+    }
+}
+
+// All that once made a template Qwen2.5's or Llama 3.1's, in one that writes something else.
+static void test_marks_make_no_template(void **state)
+{
+    assert_false(is_known("{% if tools %}{% endif %}{# '<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\\n' #}"
+                          "{% set x = '<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\\n' + '<tool_call>' + messages[0]['content'] %}"
+                          "{% for message in messages %}{{ '### ' + message['role'] + ': ' + message['content'] }}{% endfor %}"));
+    assert_false(is_known("{{ \"Cutting Knowledge Date: December 2023\\n\" + \"26 Jul 2024\" + \"<|start_header_id|>system<|end_header_id|>\\n\\n\" }}"
+                          "{% for message in messages %}{{ message['content'] | trim + \"<|eot_id|>\" }}{% endfor %}"));
+}
+
+// Spaces that Jinja writes count: they stand before a block, but not at the beginning of its line.
+static void test_spaces_that_are_written_count(void **state)
+{
+    const char *text = text_of(json_array_get(golden, 0), "template"), *block = strstr(text, "{% endfor %}");
+    assert_non_null(block);
+    char *written = with(text, (size_t)(block - text), 0, "  "), *indented = with(text, (size_t)(block - text), 0, "\n  ");
+    assert_false(is_known(written));
+    assert_false(is_known(indented)); // the line end is written
+    zr_free(written);
+    zr_free(indented);
+    written = with(text, strlen("{% for message in messages %}"), 0, "\n   "); // dropped after a block; {{ is no block
+    assert_false(is_known(written));
+    zr_free(written);
+    written = with(text, strlen("{% for message in messages %}"), 0, "\n");
+    assert_true(is_known(written));
+    zr_free(written);
 }
 
 // What a user says alone, up to where the answer begins: as with add_generation_prompt.
@@ -285,7 +377,8 @@ int main(void)
         cmocka_unit_test(test_templates_are_recognised), cmocka_unit_test(test_questions_are_those_of_transformers),
         cmocka_unit_test(test_text_is_that_of_transformers),
         cmocka_unit_test(test_what_the_assistant_says_is_trained),
-        cmocka_unit_test(test_templates_that_are_not_known),
+        cmocka_unit_test(test_templates_that_are_not_known), cmocka_unit_test(test_every_part_of_a_template_counts),
+        cmocka_unit_test(test_marks_make_no_template), cmocka_unit_test(test_spaces_that_are_written_count),
         cmocka_unit_test(test_spelling_makes_no_difference),
         cmocka_unit_test(test_a_models_directory),
         cmocka_unit_test(test_messages_that_are_none),
