@@ -121,7 +121,7 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_STRICT] = {.name = "--strict", .kind = CLI_FLAG, .commands = TRAIN, .help = "treat a flag that contradicts the configuration file as an error"},
     [OPT_QUIET] = {.name = "--quiet", .kind = CLI_FLAG, .commands = TRAIN | CONVERT, .help = "print only warnings and errors"},
     [OPT_OVERWRITE] = {.name = "--overwrite", .kind = CLI_FLAG, .commands = TRAIN | CONVERT | TOKENIZE | TOKENIZER,
-        .help = "replace the run that --out holds",
+        .help = "replace what an earlier run wrote to --out; what it did not write stays, and so does what is read",
         .differs = {{.commands = CONVERT, .help = "replace the model at --to"}, {.commands = TOKENIZE | TOKENIZER, .help = "replace what --out names"}}},
     [OPT_SAVE_EVERY] = {.name = "--save-every", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 0, .most = 1e12,
         .standard = "0", .help = "steps between checkpoints in OUT/checkpoints; 0: by time alone"},

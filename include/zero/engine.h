@@ -128,7 +128,8 @@ ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *director
 // while it is written. Each rank writes, and reads, its own ranges, with a checksum for each MiB; it loads on any number of ranks, at any
 // stage, on any tier and in any precision, for the same model, optimizer and global batch. fp16's loss scale goes on where both trainings have a
 // dynamic one, and at least at min_loss_scale; else it begins anew by the configuration, and a message says so. Saved and loaded at the same number of ranks,
-// and with libzero.exact_world at any power of two of them, a training goes on to the same bits. Collective, between steps only. ZERO_ERR_IO; ZERO_ERR_DATA naming file and tensor.
+// and with libzero.exact_world at any power of two of them, a training goes on to the same bits. What lies at `directory` is replaced where it is a checkpoint.
+// Collective, between steps only. ZERO_ERR_IO; ZERO_ERR_DATA naming file and tensor; ZERO_ERR_USAGE where something that is no checkpoint is at `directory`.
 ZERO_API zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
 ZERO_API zero_status zero_load_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
 // The same while the next step is computed: between the two calls a thread of each rank writes states from where they lie, and an update

@@ -20,7 +20,7 @@ typedef struct zero_tokenize_options {
     const char *out;          // llm.c's format: uint16 where ids fit, else uint32; out.json beside it says which tokenizer they are of
     int special;              // 1: what spells a special token in the text is that token; 0: it is text
     int threads;              // 0: the cores this machine allows
-    int overwrite;            // 0: an `out` that exists is refused
+    int overwrite;            // 0: an `out` that exists is refused; 1: unless it is no token file of ours
     zero_logger logger;
     zero_bytes_done progress; // may be NULL
     void *user;
@@ -40,7 +40,7 @@ typedef struct zero_tokenizer_train_options {
     int32_t vocabulary;       // tokens wanted: 256 bytes, the end of a text, and what is learnt
     int64_t least;            // a pair that occurs less often is not learnt; 0: 2
     const char *out_dir;      // tokenizer.json and tokenizer_config.json; made where it is not there
-    int overwrite;            // 0: a tokenizer.json that exists is refused
+    int overwrite;            // 0: a tokenizer.json that exists is refused; 1: unless it is none of ours
     zero_bytes_done progress; // of the text that is read, then of the tokens that are learnt; may be NULL
     void *user;
 } zero_tokenizer_train_options;

@@ -1,5 +1,6 @@
 // zero_convert: any source (checkpoint/source.h) as a Hugging Face directory; DeepSpeed's checkpoints as one of ours.
 #include "api/convert_model.h"
+#include "api/own.h"
 #include "api/run_directory.h"
 #include "base/bytes_text.h"
 #include "base/file.h"
@@ -8,7 +9,6 @@
 #include <zero/comm.h>
 #include <zero/files.h>
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,30 +69,44 @@ static zero_status verify(converting *c)
     return v.first.status == ZERO_OK ? ZERO_OK : zr_fail(c->error, v.first.status, "%s", v.first.message);
 }
 
-static bool is_inside(const char *path, const char *directory)
+// The checkpoint or model, and the directories that its config.json and tokenizer come from.
+static zero_status gather_reads(const converting *c, zr_reads *reads)
 {
-    char whole[PATH_MAX], above[PATH_MAX];
-    if (!realpath(path, whole) || !realpath(directory, above))
-        return false;
-    size_t length = strlen(above);
-    return !strncmp(whole, above, length) && (!whole[length] || whole[length] == '/' || length == 1);
+    char *found = NULL;
+    ZERO_TRY(zr_reads_add(reads, c->from, "--from", c->error));
+    ZERO_TRY(zr_reads_add(reads, c->options->model_dir, "--model", c->error));
+    ZERO_TRY(c->options->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
+    zero_status status = zr_reads_add(reads, found, "--from", c->error);
+    zr_free(found);
+    return status;
 }
 
-// Only a model is ever replaced, and never what is being read.
-static zero_status check_place(const converting *c)
+// Only a model is ever replaced, never with something else that lies in its directory, and never what is being read.
+static zero_status check_replaced(const converting *c)
 {
     const char *to = c->to;
+    char others[1024];
     struct stat info;
-    if (lstat(to, &info))
-        return ZERO_OK;
-    if (!c->options->overwrite)
-        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is there already: choose another directory, or --overwrite replaces it", to);
-    bool is_model = S_ISDIR(info.st_mode) && zr_has_weights(to) && !zr_path_has(to, ZR_CHECKPOINTS);
+    zr_reads reads = {0};
+    bool is_model = lstat(to, &info) == 0 && S_ISDIR(info.st_mode) && zr_has_weights(to) && !zr_path_has(to, ZR_CHECKPOINTS);
     if (!is_model)
-        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is no directory of a model alone: it is not replaced", to);
-    if (is_inside(c->from, to) || (c->options->model_dir && is_inside(c->options->model_dir, to)))
-        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is read from: it is not replaced", to);
-    return ZERO_OK;
+        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is no directory of a model alone: it is not replaced; choose another directory", to);
+    if (zr_directory_others(to, zr_own_is_model_file, others, sizeof others))
+        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" holds more than a model's files (%s): it is not replaced; choose another directory", to, others);
+    zero_status status = gather_reads(c, &reads);
+    if (status == ZERO_OK)
+        status = zr_reads_spare(&reads, to, c->error);
+    zr_reads_free(&reads);
+    return status;
+}
+
+static zero_status check_place(const converting *c)
+{
+    if (!zr_path_exists(c->to))
+        return ZERO_OK;
+    ZERO_TRY(check_replaced(c));
+    return c->options->overwrite ? ZERO_OK
+                                 : zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is there already: choose another directory, or --overwrite replaces it", c->to);
 }
 
 static zero_status choose_dtype(const converting *c, zr_export *export)
@@ -161,6 +175,7 @@ static zero_status adopt(converting *c, const char *path)
 static zero_status to_checkpoint(converting *c)
 {
     int64_t step = json_integer_value(json_object_get(c->source.state, "step"));
+    char foreign[ZR_OWN_PATH];
     zr_checkpoints there = {0};
     if (c->source.kind == ZR_SOURCE_CHECKPOINT)
         return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is a checkpoint of libzero already: any number of ranks, stage and precision load it as it is", c->from);
@@ -170,6 +185,8 @@ static zero_status to_checkpoint(converting *c)
         return zr_fail(c->error, ZERO_ERR_USAGE, "a checkpoint is whole and in fp32: dtype and shard size are of --format hf");
     char *path = zr_checkpoint_path(c->to, step, c->error);
     zero_status status = path ? zr_checkpoints_list(c->to, &there, c->error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && zr_own_is_foreign(c->to, ZR_RUN_CHECKPOINTS, false, foreign))
+        status = zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is there, and is of no run of libzero: nothing is written into it; choose another directory", foreign);
     if (status == ZERO_OK && there.count)
         status = zr_fail(c->error, ZERO_ERR_USAGE, "\"%s/" ZR_CHECKPOINTS "\" holds checkpoints already: choose another directory", c->to);
     if (status == ZERO_OK)

@@ -14,6 +14,14 @@ static const char *const files[] = {"tokenizer.json", "vocab.json", "tokenizer.m
                                     "chat_template.jinja", "generation_config.json"};
 enum { TOKENIZERS = 3 };
 
+bool zr_convert_copies(const char *name)
+{
+    bool known = !strcmp(name, CONFIG);
+    for (int i = 0; i < ZR_COUNT(files) && !known; i++)
+        known = !strcmp(name, files[i]);
+    return known;
+}
+
 const char *zr_convert_dtype_name(zero_dtype dtype)
 {
     return dtype == ZERO_BF16 ? "bfloat16" : dtype == ZERO_F16 ? "float16" : "float32";

@@ -1,6 +1,7 @@
 // Scalars to the monitors that the configuration asks for. Called by api/observe on rank 0.
 #include "api/monitors.h"
 
+#include "api/own.h"
 #include "base/file.h"
 
 #include <errno.h>
@@ -23,10 +24,23 @@ static zero_status prepare_one(const zr_monitor_config *monitor, const char *nam
     return status;
 }
 
+// Rows are appended to those of an earlier run, to nothing else.
+static zero_status check_tables(const zr_monitor_config *monitor, zero_error *error)
+{
+    for (int name = 0; name < ZR_SCALAR_COUNT && monitor->enabled; name++) {
+        char *path = zr_csv_files_path(monitor->directory, (zr_scalar_name)name, error);
+        zero_status status = path ? zr_own_check_file(path, "file of csv_monitor", zr_csv_files_is_one, NULL, error) : ZERO_ERR_MEMORY;
+        zr_free(path);
+        ZERO_TRY(status);
+    }
+    return ZERO_OK;
+}
+
 zero_status zr_monitors_prepare(const zr_config *config, zero_error *error)
 {
     ZERO_TRY(prepare_one(&config->tensorboard, "tensorboard", error));
-    return prepare_one(&config->csv_monitor, "csv_monitor", error);
+    ZERO_TRY(prepare_one(&config->csv_monitor, "csv_monitor", error));
+    return check_tables(&config->csv_monitor, error);
 }
 
 // One warning when it begins to fail, one line when it writes again.

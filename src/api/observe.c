@@ -3,6 +3,7 @@
 #include "api/observe.h"
 
 #include "api/monitors.h"
+#include "api/own.h"
 #include "base/file.h"
 #include "comm/agree.h"
 #include "monitor/breakdown.h"
@@ -282,12 +283,13 @@ static zero_status fill_names(zr_observation *o, zero_error *error)
     return ZERO_OK;
 }
 
-// A file that cannot be written is refused before the first step.
+// A file that cannot be written, or is something else, is refused before the first step.
 static zero_status check_output(const zr_config *config, zero_error *error)
 {
     zr_durable file;
     if (!config->flops_profiler.output_file)
         return ZERO_OK;
+    ZERO_TRY(zr_own_check_file(config->flops_profiler.output_file, "table of flops_profiler", zr_breakdown_flops_is_one, NULL, error));
     ZERO_TRY(zr_durable_open(config->flops_profiler.output_file, &file, error));
     zr_durable_discard(&file);
     return ZERO_OK;

@@ -1,5 +1,6 @@
 #include "api/outputs.h"
 
+#include "api/own.h"
 #include "base/clock.h"
 #include "base/file.h"
 
@@ -11,8 +12,6 @@
 
 #define LOCK_SECONDS 5.0
 enum { MOST_JOB = 256 }; // bytes
-
-static const char *const entries[] = {"metrics.jsonl", "config.json", "checkpoints", "model", "best"}; // that tell a run, in the order of removal
 
 static zero_status join(const char *directory, const char *name, char out[static 4096], zero_error *error)
 {
@@ -48,22 +47,37 @@ static zero_status check_writable(const char *directory, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_outputs_check(const char *directory, bool overwrite, zero_error *error)
+// Where a run goes on, other things that lie among its own stay; what would be removed with it, is not.
+static zero_status check_entry(const zr_outputs_place *place, int entry, zero_error *error)
+{
+    char path[4096], foreign[ZR_OWN_PATH];
+    bool goes_on = place->way == ZR_OUTPUTS_GO_ON;
+    if (zr_own_is_foreign(place->directory, entry, !goes_on, foreign))
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is there, which no run of libzero has written: it is not replaced; choose another directory (--out)", foreign);
+    if (entry < 0 || (goes_on && !place->loses))
+        return ZERO_OK;
+    ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
+    return zr_reads_spare(&place->reads, path, error);
+}
+
+zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
 {
     char path[4096];
-    for (int i = 0; i < ZR_COUNT(entries) && !overwrite; i++) {
-        ZERO_TRY(join(directory, entries[i], path, error));
+    for (int entry = -1; entry < ZR_RUN_ENTRIES; entry++)
+        ZERO_TRY(check_entry(place, entry, error));
+    for (int entry = 0; entry < ZR_RUN_ENTRIES && place->way == ZR_OUTPUTS_NEW; entry++) {
+        ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
         if (zr_path_exists(path))
-            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" already holds a run (%s): choose another directory, or --overwrite replaces it", directory, entries[i]);
+            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" already holds a run (%s): choose another directory, or --overwrite replaces it", place->directory, zr_run_entries[entry]);
     }
-    return check_writable(directory, error);
+    return check_writable(place->directory, error);
 }
 
 static zero_status remove_earlier(const char *directory, zero_error *error)
 {
     char path[4096];
-    for (int i = 0; i < ZR_COUNT(entries); i++) {
-        ZERO_TRY(join(directory, entries[i], path, error));
+    for (int i = 0; i < ZR_RUN_ENTRIES; i++) {
+        ZERO_TRY(join(directory, zr_run_entries[i], path, error));
         struct stat info;
         if (lstat(path, &info))
             continue;
@@ -109,12 +123,13 @@ static zero_status write_config(const zr_outputs *out, const char *config_text, 
 }
 
 // An earlier run goes before this one's name comes: what is left of it is never taken for this one's.
-static zero_status fill(zr_outputs *out, zr_outputs_way way, const char *config_text, const char *job, zero_error *error)
+static zero_status fill(zr_outputs *out, const zr_outputs_place *place, const char *config_text, const char *job, zero_error *error)
 {
     char path[4096];
-    ZERO_TRY(lock(out, way, error));
-    ZERO_TRY(zr_outputs_check(out->directory, way != ZR_OUTPUTS_NEW, error)); // another run may have come first
-    if (way == ZR_OUTPUTS_GO_ON)
+    ZERO_TRY(lock(out, place->way, error));
+    ZERO_TRY(zr_outputs_check(place, error)); // another run may have come first
+    ZERO_TRY(zr_own_sweep(out->directory, error));
+    if (place->way == ZR_OUTPUTS_GO_ON)
         return note_job(out, job, error);
     ZERO_TRY(remove_earlier(out->directory, error));
     ZERO_TRY(note_job(out, job, error));
@@ -149,11 +164,11 @@ zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t l
     return status == ZERO_OK ? zr_metrics_open(path, lines, &out->metrics, error) : status;
 }
 
-zero_status zr_outputs_open(const char *directory, zr_outputs_way way, const char *config_text, const char *job, zr_outputs *out, zero_error *error)
+zero_status zr_outputs_open(const zr_outputs_place *place, const char *config_text, const char *job, zr_outputs *out, zero_error *error)
 {
-    *out = (zr_outputs){.directory = directory, .lock = -1, .created = !zr_path_exists(directory)};
-    ZERO_TRY(zr_directory_create(directory, error));
-    zero_status status = fill(out, way, config_text, job, error);
+    *out = (zr_outputs){.directory = place->directory, .lock = -1, .created = !zr_path_exists(place->directory)};
+    ZERO_TRY(zr_directory_create(place->directory, error));
+    zero_status status = fill(out, place, config_text, job, error);
     if (status != ZERO_OK)
         zr_outputs_close(out, true);
     return status;

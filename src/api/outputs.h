@@ -3,6 +3,7 @@
 #ifndef ZR_API_OUTPUTS_H
 #define ZR_API_OUTPUTS_H
 
+#include "api/reads.h"
 #include "data/tokenizer.h"
 #include "model/architecture.h"
 #include "monitor/metrics.h"
@@ -16,13 +17,23 @@ typedef struct zr_outputs {
     double lost_milliseconds;
 } zr_outputs;
 
-// Rank 0, changes nothing: ZERO_ERR_USAGE where a run lies there and may not be replaced, ZERO_ERR_IO where nothing can be written.
-zero_status zr_outputs_check(const char *directory, bool overwrite, zero_error *error);
 typedef enum zr_outputs_way { ZR_OUTPUTS_NEW, ZR_OUTPUTS_REPLACE, ZR_OUTPUTS_GO_ON } zr_outputs_way; // with a run that lies there: refuse, remove, go on
 
-// Rank 0: makes and locks the directory (going on, it waits up to 5 s for the lock), removes what an earlier run left, notes whose it is (job, or
-// NULL), writes the configuration and opens the metrics; going on, it leaves these two to zr_outputs_go_on, once it is known from where.
-zero_status zr_outputs_open(const char *directory, zr_outputs_way way, const char *config_text, const char *job, zr_outputs *out, zero_error *error);
+typedef struct zr_outputs_place {
+    const char *directory;
+    zr_outputs_way way;
+    bool loses;      // going on: there is no checkpoint, so it begins anew and replaces the models that lie there
+    zr_reads reads;  // what is never replaced
+} zr_outputs_place;
+
+// Rank 0, changes nothing: ZERO_ERR_USAGE where a run lies there and may not be replaced, or what lies there under a run's names is not a run's, or is read;
+// ZERO_ERR_IO where nothing can be written.
+zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error);
+
+// Rank 0: makes and locks the directory (going on, it waits up to 5 s for the lock), checks it again, removes what an earlier run left and what killed
+// ones did, notes whose it is (job, or NULL), writes the configuration and opens the metrics; going on, it leaves these two to zr_outputs_go_on, once it
+// is known from where.
+zero_status zr_outputs_open(const zr_outputs_place *place, const char *config_text, const char *job, zr_outputs *out, zero_error *error);
 zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines, zero_error *error); // lines of the metrics; those behind them are cut off
 bool zr_outputs_are_of(const char *directory, const char *job); // not under the lock
 // Closes; with `discard` a directory that holds no step of a run is removed again. Zeroed outputs (lock -1) are fine.

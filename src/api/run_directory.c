@@ -18,7 +18,7 @@ static int newest_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-static bool read_name(const char *name, int64_t *step)
+bool zr_checkpoint_step(const char *name, int64_t *step)
 {
     char again[ZR_CHECKPOINT_NAME_BYTES];
     long long number;
@@ -38,7 +38,7 @@ static zero_status read_names(const char *folder, zr_buffer *steps, zero_error *
     if (!directory && errno != ENOENT)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look into \"%s\"", folder);
     for (struct dirent *entry; directory && (entry = readdir(directory));)
-        if (read_name(entry->d_name, &step))
+        if (zr_checkpoint_step(entry->d_name, &step))
             zr_buffer_append(steps, &step, sizeof step);
     if (directory)
         closedir(directory);

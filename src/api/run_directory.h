@@ -15,6 +15,7 @@ typedef struct zr_checkpoints { int64_t *steps; int count; } zr_checkpoints; // 
 
 // run: the --out of a training. What is named like a checkpoint in RUN/checkpoints; none where there is no such folder.
 zero_status zr_checkpoints_list(const char *run, zr_checkpoints *out, zero_error *error);
+bool zr_checkpoint_step(const char *name, int64_t *step); // of "step-00000100"; false where the name is none of a checkpoint
 void zr_checkpoints_free(zr_checkpoints *checkpoints); // zeroed ones are fine
 zero_status zr_checkpoints_make(const char *run, zero_error *error); // RUN/checkpoints; one that exists is fine
 char *zr_checkpoint_path(const char *run, int64_t step, zero_error *error); // zr_free

@@ -1,4 +1,5 @@
 // zero_tokenize and zero_tokenizer_train: text files and records to ids in a file, or to a tokenizer.
+#include "api/own.h"
 #include "api/reading.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -41,6 +42,33 @@ static zero_status take(void *user, const int32_t *ids, int64_t count, zero_erro
     return zr_token_writer_append(&job->writer, ids, count, error);
 }
 
+// The token file and its note replace those of an earlier call, and nothing else.
+static zero_status check_files(const zero_tokenize_options *options, const zr_reads *reads, zero_error *error)
+{
+    char *note = zr_token_note_path(options->out, error);
+    if (!note)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_own_check_file(options->out, "token file", zr_token_note_has_one, reads, error);
+    if (status == ZERO_OK)
+        status = zr_own_check_file(note, "note of a token file", zr_token_note_is_one, reads, error);
+    zr_free(note);
+    return status;
+}
+
+static zero_status check_tokens_place(const zero_tokenize_options *options, zero_error *error)
+{
+    zr_reads reads = {0};
+    zero_status status = zr_reads_add(&reads, options->tokenizer, "--tokenizer", error);
+    if (status == ZERO_OK)
+        status = zr_reads_add_data(&reads, options->data, options->data_count, "--data", error);
+    if (status == ZERO_OK)
+        status = check_files(options, &reads, error);
+    zr_reads_free(&reads);
+    if (status == ZERO_OK && !options->overwrite && zr_path_exists(options->out))
+        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" exists: choose another name, or --overwrite replaces it", options->out);
+    return status;
+}
+
 static zero_status check_tokenize(const zero_tokenize_options *options, zero_error *error)
 {
     if (options->struct_size != sizeof *options)
@@ -49,9 +77,7 @@ static zero_status check_tokenize(const zero_tokenize_options *options, zero_err
         return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenize: options.%s is missing", !options->tokenizer ? "tokenizer" : !options->out ? "out" : "data");
     if (strcmp(options->tokenizer, "chars") == 0)
         return zr_fail(error, ZERO_ERR_USAGE, "the tokenizer chars is made anew from each text, and a token file cannot hold it: choose bytes or a tokenizer's directory");
-    if (!options->overwrite && zr_path_exists(options->out))
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" exists: choose another name, or --overwrite replaces it", options->out);
-    return ZERO_OK;
+    return check_tokens_place(options, error);
 }
 
 static zero_status open_job(const zero_tokenize_options *options, tokenizing *job, zero_error *error)
@@ -98,18 +124,37 @@ zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_re
 
 // ---- learning --------------------------------------------------------------------------------------------------
 
+static zero_status check_tokenizer_file(const zero_tokenizer_train_options *options, const char *name, const zr_reads *reads, zero_error *error)
+{
+    char *path = zr_sprintf(error, "%s/%s", options->out_dir, name);
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_own_check_file(path, "file of a tokenizer", zr_bpe_trainer_wrote, reads, error);
+    if (status == ZERO_OK && !options->overwrite && zr_path_exists(path))
+        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" exists: choose another directory, or --overwrite replaces it", path);
+    zr_free(path);
+    return status;
+}
+
+static zero_status check_tokenizer_place(const zero_tokenizer_train_options *options, zero_error *error)
+{
+    zr_reads reads = {0};
+    zero_status status = zr_reads_add_data(&reads, options->data, options->data_count, "--data", error);
+    if (status == ZERO_OK)
+        status = check_tokenizer_file(options, "tokenizer.json", &reads, error);
+    if (status == ZERO_OK)
+        status = check_tokenizer_file(options, "tokenizer_config.json", &reads, error);
+    zr_reads_free(&reads);
+    return status;
+}
+
 static zero_status check_train(const zero_tokenizer_train_options *options, zero_error *error)
 {
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenizer_train: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->out_dir || options->data_count < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenizer_train: options.%s is missing", options->out_dir ? "data" : "out_dir");
-    char *path = zr_sprintf(error, "%s/tokenizer.json", options->out_dir);
-    if (!path)
-        return ZERO_ERR_MEMORY;
-    zero_status status = options->overwrite || !zr_path_exists(path) ? ZERO_OK : zr_fail(error, ZERO_ERR_USAGE, "\"%s\" exists: choose another directory, or --overwrite replaces it", path);
-    zr_free(path);
-    return status;
+    return check_tokenizer_place(options, error);
 }
 
 typedef struct learning {

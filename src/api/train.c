@@ -41,9 +41,7 @@ static zero_status build_again(zr_train *train, zero_error *error)
 // Everything that a rank can find out, and refuse, by itself.
 zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
-    const zero_train_options *options = train->options;
-    if (train->comm->rank == 0 && !options->dry_run)
-        ZERO_TRY(zr_outputs_check(options->out_dir, options->overwrite || train->resume, error));
+    ZERO_TRY(zr_train_check_outputs(train, error));
     ZERO_TRY(zr_train_read(train, error));
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
@@ -83,29 +81,6 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     return zr_observe(train->engine, &train->logger, train->profiled, &train->observed, error);
 }
 
-static zero_status open_outputs(zr_train *train, zero_error *error)
-{
-    const zero_train_options *options = train->options;
-    zero_status status = ZERO_OK;
-    zr_outputs_way way = train->resume ? ZR_OUTPUTS_GO_ON : options->overwrite ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
-    if (train->comm->rank == 0 && !options->dry_run)
-        status = zr_outputs_open(options->out_dir, way, train->config_text, options->job, &train->outputs, error);
-    if (status == ZERO_OK)
-        status = zr_train_profile_check(train, error);
-    ZERO_TRY(zr_comm_agree(train->comm, status, error));
-    train->saved_at = zr_clock_seconds();
-    if (!train->resume)
-        return ZERO_OK;
-    ZERO_TRY(zr_train_resume(train, error));
-    zr_outputs *outputs = &train->outputs;
-    if (train->comm->rank == 0)
-        status = zr_outputs_go_on(outputs, train->config_text, train->first_lines, error);
-    if (outputs->lost_steps)
-        zr_log(&train->logger, ZERO_LOG_INFO, "resume   %lld step%s that came after it, %.1f s, %s made again", (long long)outputs->lost_steps, outputs->lost_steps == 1 ? "" : "s",
-               outputs->lost_milliseconds / 1e3, outputs->lost_steps == 1 ? "is" : "are");
-    return zr_comm_agree(train->comm, status, error);
-}
-
 static zero_status finish(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
@@ -130,7 +105,7 @@ static zero_status run(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_train_hash_data(train, error));
     ZERO_TRY(zr_train_make_engine(train, error));
-    ZERO_TRY(open_outputs(train, error));
+    ZERO_TRY(zr_train_open_outputs(train, error));
     ZERO_TRY(zr_train_loop(train, error));
     return finish(train, error);
 }
@@ -139,6 +114,7 @@ void zr_train_free(zr_train *train)
 {
     zr_checkpoint_abandon(train->saving);
     zr_outputs_close(&train->outputs, false);
+    zr_reads_free(&train->place.reads);
     zero_destroy(train->engine);
     zr_config_destroy(train->config);
     zr_free(train->placement);

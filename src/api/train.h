@@ -40,7 +40,9 @@ typedef struct zr_train {
     zero_engine *engine;
     zr_observation *observed;   // the engine's; NULL: nothing is asked for
     zr_step_range profiled;     // steps of --profile; first 0: none
+    zr_outputs_place place;     // rank 0: where it writes, and what it may not replace there
     zr_outputs outputs;         // rank 0
+    bool has_checkpoint;        // rank 0: out_dir has one that is whole
     bool resume;                // what lies in out_dir: it goes on with that; fixed by zr_train_foresee, the same on every rank
     struct { int64_t batch, micro_batch, ranks; } before; // samples of a step, of a micro-batch, and ranks of what it goes on from; 0: nothing
     int64_t replay_to;          // a replay ends after so many steps, and keeps nothing; 0: it is a training
@@ -62,6 +64,10 @@ typedef struct zr_train {
 zero_status zr_train_prepare(zr_train *train, zero_error *error);
 zero_status zr_train_make_engine(zr_train *train, zero_error *error);
 void zr_train_free(zr_train *train);
+// train_outputs.c. Not collective, changes nothing: whether out_dir and the profile's file may be written. Collective: opens and locks them, and where the
+// run goes on, loads what it goes on from.
+zero_status zr_train_check_outputs(zr_train *train, zero_error *error);
+zero_status zr_train_open_outputs(zr_train *train, zero_error *error);
 // train_read.c, not collective but for the second
 zero_status zr_train_read(zr_train *train, zero_error *error);
 zero_status zr_train_hash_data(zr_train *train, zero_error *error); // collective, once all have read: fills data_hash
@@ -82,9 +88,10 @@ zero_status zr_train_sample_check(const zr_train *train, zero_error *error);
 zero_status zr_train_sample(const zr_train *train, int64_t step, zr_buffer *out, zero_error *error);
 // train_loop.c, collective
 zero_status zr_train_loop(zr_train *train, zero_error *error);
-// train_profile.c. Not collective: which steps; whether the file can be written (rank 0). Collective: all ranks' records into it.
+// train_profile.c. Not collective: which steps; whether it replaces nothing but a profile, and whether it can be written (rank 0). Collective: all ranks' records into it.
 zr_step_range zr_train_profile_steps(const zr_train *train);
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error);
+zero_status zr_train_profile_try(const zr_train *train, zero_error *error);
 zero_status zr_train_profile_write(const zr_train *train, zero_error *error);
 // train_resume.c, collective. Before anything is made: fills resume, before. Under the lock: the newest checkpoint, where there is any.
 zero_status zr_train_foresee(zr_train *train, zero_error *error);

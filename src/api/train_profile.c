@@ -2,6 +2,7 @@
 //
 // Ranks on one machine read the same clock. The clock of another machine is brought to rank 0's by what both showed right after
 // a barrier: as exact as the barrier's end is simultaneous.
+#include "api/own.h"
 #include "api/train.h"
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -20,11 +21,18 @@ zr_step_range zr_train_profile_steps(const zr_train *train)
     return train->options->profile ? (zr_step_range){first, ZR_MIN(first + RECORDED - 1, train->steps)} : (zr_step_range){0};
 }
 
+// An earlier profile is replaced, and nothing else.
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error)
+{
+    return train->options->profile ? zr_own_check_file(train->options->profile, "profile", zr_trace_is_one, &train->place.reads, error) : ZERO_OK;
+}
+
+zero_status zr_train_profile_try(const zr_train *train, zero_error *error)
 {
     zr_durable file;
     if (!train->options->profile || train->comm->rank > 0)
         return ZERO_OK;
+    ZERO_TRY(zr_train_profile_check(train, error)); // what has come since, config.json of this run too
     ZERO_TRY(zr_durable_open(train->options->profile, &file, error));
     zr_durable_discard(&file);
     return ZERO_OK;

@@ -9,13 +9,10 @@
 #include "checkpoint/state_check.h"
 #include "comm/agree.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_CONFIG = 1 << 24 }; // bytes
 
@@ -45,13 +42,14 @@ static void read_batch(const char *checkpoint, const char *config, int64_t facts
 }
 
 // Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
-static zero_status look_ahead(const zr_train *train, int64_t facts[3], zero_error *error)
+static zero_status look_ahead(zr_train *train, int64_t facts[3], zero_error *error)
 {
     const char *out = train->options->out_dir;
     char *config = zr_sprintf(error, "%s/config.json", out), *newest = NULL;
     zero_status status = config ? zr_newest_whole(out, &newest, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         read_batch(newest, config, facts);
+    train->has_checkpoint = newest;
     zr_free(newest);
     zr_free(config);
     return status;
@@ -81,51 +79,6 @@ zero_status zr_train_foresee(zr_train *train, zero_error *error)
     train->before.ranks = facts[2];
     train->resume = facts[3];
     return ZERO_OK;
-}
-
-// NAME.tmp.PID.N of base/durable.c, and the hidden names of directories.
-static bool is_left_over(const char *name)
-{
-    const char *at = strstr(name, ".tmp.");
-    if (!strncmp(name, ".step-", 6))
-        return true;
-    if (!at || !isdigit((unsigned char)at[5]))
-        return false;
-    at += 5;
-    at += strspn(at, "0123456789");
-    return at[0] == '.' && isdigit((unsigned char)at[1]) && !at[1 + strspn(at + 1, "0123456789")];
-}
-
-static zero_status sweep_folder(const char *folder, zero_error *error)
-{
-    DIR *directory = opendir(folder);
-    zero_status status = ZERO_OK;
-    for (struct dirent *entry; directory && status == ZERO_OK && (entry = readdir(directory));) {
-        if (!is_left_over(entry->d_name))
-            continue;
-        char *path = zr_sprintf(error, "%s/%s", folder, entry->d_name);
-        if (!path)
-            status = ZERO_ERR_MEMORY;
-        else if (unlink(path)) // a directory
-            status = zr_directory_remove(path, error);
-        zr_free(path);
-    }
-    if (directory)
-        closedir(directory);
-    return status;
-}
-
-// Rank 0, under the run's lock: what saves that were killed have left.
-static zero_status sweep(const char *out, zero_error *error)
-{
-    static const char *const folders[] = {".", ZR_CHECKPOINTS, "model", "best"};
-    zero_status status = ZERO_OK;
-    for (int i = 0; i < ZR_COUNT(folders) && status == ZERO_OK; i++) {
-        char *folder = zr_sprintf(error, "%s/%s", out, folders[i]);
-        status = folder ? sweep_folder(folder, error) : ZERO_ERR_MEMORY;
-        zr_free(folder);
-    }
-    return status;
 }
 
 static zero_status read_facts(zr_train *train, const char *path, json_t *state, zero_error *error)
@@ -163,7 +116,6 @@ typedef struct candidates { // rank 0
 static zero_status list_candidates(const zr_train *train, candidates *c, zero_error *error)
 {
     const char *out = train->options->out_dir;
-    ZERO_TRY(sweep(out, error));
     ZERO_TRY(zr_checkpoints_list(out, &c->found, error));
     if (c->found.count)
         zr_check_latest(out, &c->found, &train->logger);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define DEEPEST_DIRECTORY 64
+#define MOST_NAMED 3 // in a message
 
 char *zr_path_parent(const char *path, zero_error *error)
 {
@@ -156,6 +157,25 @@ zero_status zr_directory_publish(const char *hidden, const char *path, zero_erro
     if (status != ZERO_OK)
         (void)renameat2(AT_FDCWD, path, AT_FDCWD, hidden, way);
     return status == ZERO_OK && replaces ? zr_directory_remove(hidden, error) : status;
+}
+
+bool zr_directory_others(const char *path, bool (*is_known)(const char *name), char *names, size_t room)
+{
+    DIR *entries = opendir(path);
+    int found = 0;
+    size_t length = 0;
+    names[0] = 0;
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || is_known(entry->d_name))
+            continue;
+        if (found++ < MOST_NAMED && length < room)
+            length += (size_t)snprintf(names + length, room - length, "%s%s", found > 1 ? ", " : "", entry->d_name);
+    }
+    if (found > MOST_NAMED && length < room)
+        snprintf(names + length, room - length, " and %d more", found - MOST_NAMED);
+    if (entries)
+        closedir(entries);
+    return found > 0;
 }
 
 zero_status zr_directory_lock(const char *path, int *fd, zero_error *error)

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -79,6 +80,18 @@ void zr_durable_discard(zr_durable *file)
     zr_free(file->temporary);
     zr_free(file->path);
     *file = (zr_durable){.fd = -1};
+}
+
+bool zr_durable_is_left_over(const char *name, bool (*is_known)(const char *name))
+{
+    char stem[256];
+    const char *at = strstr(name, ".tmp.");
+    if (!at || at - name >= (ptrdiff_t)sizeof stem || !isdigit((unsigned char)at[5]))
+        return false;
+    snprintf(stem, sizeof stem, "%.*s", (int)(at - name), name);
+    at += 5;
+    at += strspn(at, "0123456789");
+    return at[0] == '.' && isdigit((unsigned char)at[1]) && !at[1 + strspn(at + 1, "0123456789")] && is_known(stem);
 }
 
 zero_status zr_file_write_durable(const char *path, const void *data, size_t length, zero_error *error)

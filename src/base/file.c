@@ -149,17 +149,3 @@ void zr_file_unmap(zr_mapped_file *file)
         munmap((void *)file->data, file->length);
     *file = (zr_mapped_file){0};
 }
-
-bool zr_path_exists(const char *path)
-{
-    struct stat info;
-    return lstat(path, &info) == 0;
-}
-
-bool zr_path_has(const char *directory, const char *name)
-{
-    char *path = zr_sprintf(NULL, "%s/%s", directory, name);
-    bool there = path && zr_path_exists(path);
-    zr_free(path);
-    return there;
-}

@@ -22,6 +22,7 @@ typedef struct zr_durable { int fd; char *path, *temporary; } zr_durable;
 zero_status zr_durable_open(const char *path, zr_durable *out, zero_error *error);
 zero_status zr_durable_commit(zr_durable *file, zero_error *error); // closes; on failure the temporary is removed
 void zr_durable_discard(zr_durable *file);
+bool zr_durable_is_left_over(const char *name, bool (*is_known)(const char *name)); // of a write that was killed, to a NAME that is known
 zero_status zr_file_write_durable(const char *path, const void *data, size_t length, zero_error *error);
 zero_status zr_file_write_in(const char *directory, const char *name, const void *data, size_t length, zero_error *error); // directory/name, likewise
 
@@ -29,9 +30,16 @@ zero_status zr_directory_create(const char *path, zero_error *error); // with it
 zero_status zr_directory_sync(const char *path, zero_error *error);
 zero_status zr_directory_discard(const char *path, zero_error *error); // an existing one goes at once, by taking its hidden name, and then what is in it
 zero_status zr_directory_remove(const char *path, zero_error *error); // with what is in it; an absent one is fine
+// The names in it that are not known, up to three of them, for a message; false where there are none.
+bool zr_directory_others(const char *path, bool (*is_known)(const char *name), char *names, size_t room);
 char *zr_path_parent(const char *path, zero_error *error); // the directory that it lies in; zr_free
 bool zr_path_exists(const char *path);
+bool zr_path_is_file(const char *path), zr_path_is_directory(const char *path); // or a link to one
 bool zr_path_has(const char *directory, const char *name); // directory/name exists
+// Whether `path` is `place`, or lies in it, also by way of links and mounts; false where one of them is not there.
+bool zr_path_lies_in(const char *path, const char *place);
+// The first bytes of a regular file, room - 1 at most, and a 0; how many. 0 where nothing can be read, or it is no regular file.
+size_t zr_file_head(const char *path, char *out, size_t room);
 // A directory that is there whole or not at all: filled under the hidden name beside it (zr_free), every file in it brought to the disk,
 // then published. One that is there already changes places with it, so that there is always one.
 char *zr_directory_hidden(const char *path, zero_error *error);

@@ -282,3 +282,14 @@ const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t
     }
     return &tensor->extents[low];
 }
+
+static bool is_of_a_checkpoint(const char *name)
+{
+    const char *end = strrchr(name, '.');
+    return !strcmp(name, ZR_MANIFEST) || (end && !strcmp(end, ".safetensors"));
+}
+
+bool zr_is_checkpoint_file(const char *name)
+{
+    return is_of_a_checkpoint(name) || zr_durable_is_left_over(name, is_of_a_checkpoint);
+}

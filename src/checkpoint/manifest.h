@@ -53,6 +53,8 @@ const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char
 zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor, const zr_extent *extent); // of an extent in its file
 const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element); // that the element lies in
 
+bool zr_is_checkpoint_file(const char *name); // of a checkpoint's directory, or what a save that was killed has left there
+
 // manifest_verify.c. ZERO_ERR_DATA: bytes of the file `path`, a part of `what` (a tensor's name, "the header"), are not those that were written.
 zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begin, int64_t bytes, uint32_t found, uint32_t written, zero_error *error);
 // Every byte of the checkpoint: the manifest, each file's header, size and extents. ZERO_ERR_DATA names file and tensor.

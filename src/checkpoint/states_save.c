@@ -80,8 +80,22 @@ static zero_status open_files(saving *s, zero_error *error)
     return zr_direct_create(s->files, s->count, &s->direct, error);
 }
 
+// An earlier checkpoint gives its name to this one; nothing else that lies there does.
+static zero_status check_place(const saving *s, zero_error *error)
+{
+    char others[1024];
+    if (!zr_path_exists(s->directory))
+        return ZERO_OK;
+    if (!zr_path_is_directory(s->directory))
+        return zr_fail(error, ZERO_ERR_USAGE, "cannot save in \"%s\": it is there, and is no checkpoint", s->directory);
+    if (zr_directory_others(s->directory, zr_is_checkpoint_file, others, sizeof others))
+        return zr_fail(error, ZERO_ERR_USAGE, "cannot save in \"%s\": it holds what is of no checkpoint (%s), and would be replaced as a whole", s->directory, others);
+    return ZERO_OK;
+}
+
 static zero_status create_files(saving *s, zero_error *error)
 {
+    ZERO_TRY(check_place(s, error));
     ZERO_TRY(zr_directory_remove(s->temporary, error)); // of a save that was killed
     ZERO_TRY(zr_directory_create(s->temporary, error));
     return open_files(s, error);

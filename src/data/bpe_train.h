@@ -19,5 +19,6 @@ zero_status zr_bpe_trainer_learn(zr_bpe_trainer *trainer, int32_t vocabulary, in
 int32_t zr_bpe_trainer_vocabulary(const zr_bpe_trainer *trainer); // tokens learnt, the first 257 among them
 // tokenizer.json and tokenizer_config.json in a directory that exists, durable; transformers opens it.
 zero_status zr_bpe_trainer_save(const zr_bpe_trainer *trainer, const char *directory, zero_error *error);
+bool zr_bpe_trainer_wrote(const char *path); // whether that file begins as one of these two
 
 #endif

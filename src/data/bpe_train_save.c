@@ -6,6 +6,24 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#define HEAD                                                                                                                                              \
+    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[{\"id\":0,\"content\":\"" ZR_END_OF_TEXT "\",\"single_word\":false,"             \
+    "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],\n\"normalizer\":null,\n"
+#define CONFIG                                                                                                                                            \
+    "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":\"" ZR_END_OF_TEXT "\",\"eos_token\":\"" ZR_END_OF_TEXT "\",\"clean_up_tokenization_spaces\":false}\n"
+
+static bool begins(const char *path, const char *with)
+{
+    char head[1024];
+    zr_file_head(path, head, sizeof head);
+    return !strncmp(head, with, strlen(with));
+}
+
+bool zr_bpe_trainer_wrote(const char *path)
+{
+    return begins(path, HEAD) || begins(path, CONFIG);
+}
+
 // A token in GPT-2's alphabet, one character a byte; the end of a text as it is.
 static void spell(const zr_bpe_trainer *t, int32_t id, zr_buffer *out)
 {
@@ -55,17 +73,14 @@ zero_status zr_bpe_trainer_save(const zr_bpe_trainer *t, const char *directory, 
 {
     static const char byte_level[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}";
     zr_buffer text = {0}, word = {0}, config = {0};
-    zr_buffer_printf(&text, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[{\"id\":0,\"content\":\"%s\",\"single_word\":false,"
-                            "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],\n\"normalizer\":null,\n\"pre_tokenizer\":%s,\n",
-                     ZR_END_OF_TEXT, byte_level);
+    zr_buffer_printf(&text, HEAD "\"pre_tokenizer\":%s,\n", byte_level);
     zr_buffer_printf(&text, "\"post_processor\":null,\n\"decoder\":%s,\n\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,", byte_level);
     zr_buffer_printf(&text, "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":{");
     write_tokens(t, &text, &word);
     zr_buffer_printf(&text, "\n},\"merges\":[");
     write_merges(t, &text, &word);
     zr_buffer_printf(&text, "\n]}}\n");
-    zr_buffer_printf(&config, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":\"%s\",\"eos_token\":\"%s\",\"clean_up_tokenization_spaces\":false}\n", ZR_END_OF_TEXT,
-                     ZR_END_OF_TEXT);
+    zr_buffer_printf(&config, CONFIG);
     zero_status status = write_file(directory, "tokenizer.json", &text, error);
     if (status == ZERO_OK)
         status = write_file(directory, "tokenizer_config.json", &config, error);

@@ -1,5 +1,7 @@
 #include "data/token_note.h"
+#include "base/file.h"
 #include "base/json.h"
+#include "data/token_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,14 +9,14 @@
 
 #define NOTE_LIMIT ((size_t)1 << 16)
 
-static char *note_path(const char *path, zero_error *error)
+char *zr_token_note_path(const char *path, zero_error *error)
 {
     return zr_sprintf(error, "%s.json", path);
 }
 
 zero_status zr_token_note_write(const char *path, const zr_token_note *note, zero_error *error)
 {
-    char *where = note_path(path, error);
+    char *where = zr_token_note_path(path, error);
     zr_buffer text = {0};
     if (!where)
         return ZERO_ERR_MEMORY;
@@ -24,6 +26,23 @@ zero_status zr_token_note_write(const char *path, const zr_token_note *note, zer
     zr_buffer_free(&text);
     zr_free(where);
     return status;
+}
+
+bool zr_token_note_is_one(const char *path)
+{
+    char head[512];
+    return zr_file_head(path, head, sizeof head) && !strncmp(head, "{\"tokenizer\":\"", 14) && strstr(head, "\"fingerprint\":\"");
+}
+
+bool zr_token_note_has_one(const char *path)
+{
+    int32_t magic = 0;
+    char head[sizeof magic + 1], *note = zr_token_note_path(path, NULL);
+    if (zr_file_head(path, head, sizeof head) == sizeof magic)
+        memcpy(&magic, head, sizeof magic);
+    bool has = note && (magic == ZR_LLMC_MAGIC_16 || magic == ZR_LLMC_MAGIC_32) && zr_token_note_is_one(note);
+    zr_free(note);
+    return has;
 }
 
 static int64_t number_of(const json_t *root, const char *key)
@@ -50,7 +69,7 @@ static zero_status fill(const char *path, const zr_token_file *file, const json_
 
 zero_status zr_token_note_read(const zr_token_file *file, zr_token_note *out, bool *there, zero_error *error)
 {
-    char *path = note_path(file->path, error);
+    char *path = zr_token_note_path(file->path, error);
     json_t *root = NULL;
     if (!path)
         return ZERO_ERR_MEMORY;

@@ -38,6 +38,7 @@ typedef struct zr_flops_facts {
 } zr_flops_facts;
 
 // The table of flops_profiler, of one rank's step in records [first, count). ZERO_ERR_MEMORY for the sums by unit.
+bool zr_breakdown_flops_is_one(const char *path); // whether that file begins as one
 zero_status zr_breakdown_flops(const zr_flops_facts *facts, const zr_recorder *recorder, int64_t first, zr_buffer *out, zero_error *error);
 
 typedef struct zr_message_row { // calls that fetched the same number of bytes

@@ -3,6 +3,8 @@
 // Flops are those of products and attention. Where a unit's forward computes the gradient too, a third of its flops counts as
 // forward's: a layer's gradient takes two products for each of its own.
 #include "monitor/breakdown.h"
+
+#include "base/file.h"
 #include "monitor/spans.h"
 
 typedef struct turn { int64_t nanoseconds, flops; } turn; // of a unit, summed over micro-batches
@@ -78,6 +80,14 @@ static void append_sums(const zr_flops_facts *facts, const unit_turns *turns, co
     if (facts->recompute_factor > 0)
         zr_buffer_printf(out, " (%.4f of it counted as recomputed)", all.recomputed * 1e-9);
     zr_buffer_printf(out, "; %.1f GFLOP/s in forward and backward, %.1f in the whole step\n", rate(work, times->forward + times->backward), rate(work, times->total));
+}
+
+bool zr_breakdown_flops_is_one(const char *path)
+{
+    char head[256];
+    long long step, parameters;
+    int ranks;
+    return zr_file_head(path, head, sizeof head) && sscanf(head, "step %lld of rank 0 of %d: %lld parameters", &step, &ranks, &parameters) == 3;
 }
 
 zero_status zr_breakdown_flops(const zr_flops_facts *facts, const zr_recorder *recorder, int64_t first, zr_buffer *out, zero_error *error)

@@ -65,9 +65,17 @@ size_t zr_csv_keep(const char *text, size_t length, int64_t done)
     return (size_t)(kept - text);
 }
 
-static char *path_of(const zr_csv_files *files, int name, zero_error *error)
+char *zr_csv_files_path(const char *directory, zr_scalar_name name, zero_error *error)
 {
-    return zr_sprintf(error, "%s/Train_Samples_%s.csv", files->directory, names[name]);
+    return zr_sprintf(error, "%s/Train_Samples_%s.csv", directory, names[name]);
+}
+
+bool zr_csv_files_is_one(const char *path)
+{
+    int64_t step;
+    char head[64];
+    size_t length = zr_file_head(path, head, sizeof head);
+    return is_header(head, head + length) || read_step(head, head + length, &step) || (length < 5 && !strncmp(head, "step,", length));
 }
 
 static zero_status cut_back(const char *path, int64_t done, size_t *kept, zero_error *error)
@@ -87,7 +95,7 @@ static zero_status go_on(zr_csv_files *files, int64_t done, zero_error *error)
 {
     for (int name = 0; name < ZR_SCALAR_COUNT; name++) {
         size_t kept = 0;
-        char *path = path_of(files, name, error);
+        char *path = zr_csv_files_path(files->directory, (zr_scalar_name)name, error);
         zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
         if (path && zr_path_exists(path))
             status = cut_back(path, done, &kept, error);
@@ -120,7 +128,7 @@ zero_status zr_csv_files_open(const char *directory, int64_t done, zr_csv_files 
 
 static zero_status begin_file(zr_csv_files *files, int name, zero_error *error)
 {
-    char *path = path_of(files, name, error);
+    char *path = zr_csv_files_path(files->directory, (zr_scalar_name)name, error);
     zero_status status = path ? zr_tail_open(path, O_CREAT, &files->tails[name], error) : ZERO_ERR_MEMORY;
     zr_free(path);
     zr_buffer_printf(&files->row, "step,%s\r\n", names[name]);

@@ -18,6 +18,9 @@ typedef struct zr_csv_files zr_csv_files;
 zero_status zr_csv_files_open(const char *directory, int64_t done, zr_csv_files **out, zero_error *error);
 // A row each, written out at once.
 zero_status zr_csv_files_write(zr_csv_files *files, int64_t samples, const zr_scalar *scalars, int count, zero_error *error);
+// The file of a scalar, zr_free; and whether `path` is one: of rows, after a header or what a write that was cut short has left of one.
+char *zr_csv_files_path(const char *directory, zr_scalar_name name, zero_error *error);
+bool zr_csv_files_is_one(const char *path);
 void zr_csv_files_close(zr_csv_files *files); // NULL is allowed
 
 // Bytes of text[0..length) that stay where a run goes on from `done` samples: whole rows of its last part with a step of at most that.

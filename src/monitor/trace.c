@@ -1,6 +1,7 @@
 // Records and turns of units as events. Called by api/train_profile on rank 0.
 #include "monitor/trace.h"
 
+#include "base/file.h"
 #include "base/json.h"
 #include "monitor/spans.h"
 
@@ -109,6 +110,18 @@ static void append_turn(void *user, const zr_unit_span *span)
     begin_event(trace, ZR_TRACK_PHASE, span->begin, span->end);
     append_text(trace->out, ",\"name\":", unit ? unit : "unit");
     zr_buffer_printf(trace->out, ",\"cat\":\"unit\",\"args\":{\"flops\":%lld}}", (long long)span->flops);
+}
+
+// As every trace of ours begins: with the name of rank 0.
+bool zr_trace_is_one(const char *path)
+{
+    char head[256];
+    zr_buffer ours = {0};
+    zr_trace_begin(&ours);
+    append_name(0, 0, "process_name", "rank 0", &ours);
+    bool is = !ours.failed && zr_file_head(path, head, sizeof head) >= ours.length && !memcmp(head, ours.data, ours.length);
+    zr_buffer_free(&ours);
+    return is;
 }
 
 void zr_trace_begin(zr_buffer *out)

@@ -18,6 +18,7 @@ typedef struct zr_trace_names {
     int unit_count, slot_count;
 } zr_trace_names;
 
+bool zr_trace_is_one(const char *path); // whether that file begins as one
 // begin, then each rank, then end. Check out->failed. origin: nanoseconds on that rank's clock that are 0 in the trace.
 void zr_trace_begin(zr_buffer *out);
 void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin, const zr_trace_names *names, zr_buffer *out);

@@ -117,6 +117,57 @@ static void a_dead_process_s_lock_is_gone(void **state)
     close(fd);
 }
 
+// By link, and by what ".." leads to; a name that only begins alike is elsewhere.
+static void what_lies_where_is_known(void **state)
+{
+    scratch *dir = *state;
+    char place[512], inside[512], link[512], round[512], alike[512];
+    snprintf(place, sizeof place, "%s/place", dir->directory);
+    snprintf(inside, sizeof inside, "%s/place/deep/file", dir->directory);
+    snprintf(link, sizeof link, "%s/link", dir->directory);
+    snprintf(round, sizeof round, "%s/place/../place", dir->directory);
+    snprintf(alike, sizeof alike, "%s/placed", dir->directory);
+    assert_int_equal(zr_directory_create(scratch_path(dir, "place/deep"), NULL), ZERO_OK);
+    scratch_write(dir, "place/deep/file", "x");
+    scratch_write(dir, "placed", "x");
+    assert_int_equal(symlink("place/deep/file", link), 0);
+    assert_true(zr_path_lies_in(place, place) && zr_path_lies_in(inside, place) && zr_path_lies_in(inside, round) && zr_path_lies_in(link, place));
+    assert_true(zr_path_lies_in(link, inside) && zr_path_lies_in(place, "/"));
+    assert_false(zr_path_lies_in(place, inside) || zr_path_lies_in(alike, place) || zr_path_lies_in(place, alike));
+    assert_false(zr_path_lies_in(place, "/nowhere") || zr_path_lies_in("/nowhere", "/"));
+}
+
+static void the_head_of_a_file_is_no_pipe_s(void **state)
+{
+    scratch *dir = *state;
+    char head[4];
+    scratch_write(dir, "file", "abcdef");
+    assert_int_equal(zr_file_head(dir->path, head, sizeof head), 3);
+    assert_string_equal(head, "abc");
+    assert_int_equal(mkfifo(scratch_path(dir, "pipe"), 0600), 0);
+    assert_int_equal(zr_file_head(dir->path, head, sizeof head), 0); // nobody writes to it, ever
+    assert_int_equal(zr_file_head(dir->directory, head, sizeof head), 0);
+    assert_string_equal(head, "");
+}
+
+static bool is_known(const char *name) { return name[0] == 'k'; }
+
+static void others_are_named(void **state)
+{
+    scratch *dir = *state;
+    char names[256];
+    static const char *const files[] = {"known", "a", "b", "c", "d"};
+    for (int i = 0; i < 5; i++) {
+        scratch_write(dir, files[i], "x");
+        assert_int_equal(zr_directory_others(dir->directory, is_known, names, sizeof names), i > 0);
+    }
+    assert_contains(names, " and 1 more");
+    assert_true(zr_durable_is_left_over("known.tmp.12.0", is_known));
+    static const char *const not_left[] = {"known.tmp.12", "known.tmp.x.0", "known.tmp.12.0x", "other.tmp.12.0", "known"};
+    for (int i = 0; i < ZR_COUNT(not_left); i++)
+        assert_false(zr_durable_is_left_over(not_left[i], is_known));
+}
+
 static void failing_allocations_are_reported(void **state)
 {
     scratch *dir = *state;
@@ -134,6 +185,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(directories_come_with_their_parents), CASE(what_is_in_the_way_is_named), CASE(removal_takes_all_and_follows_no_link),
         CASE(endless_depth_is_an_error),           CASE(a_lock_keeps_others_out),     CASE(a_dead_process_s_lock_is_gone),
+        CASE(what_lies_where_is_known),            CASE(the_head_of_a_file_is_no_pipe_s), CASE(others_are_named),
         CASE(failing_allocations_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -276,6 +276,27 @@ static void no_memory(void **unused)
     zr_directory_remove(parent, NULL);
 }
 
+// A save takes the place of a checkpoint, whole or not, and of nothing else.
+static void only_checkpoints_are_replaced(void **test_state)
+{
+    static state s;
+    zero_error error;
+    char directory[64] = "/tmp/zero-states-XXXXXX", other[128];
+    assert_non_null(mkdtemp(directory));
+    begin(&s, 100000);
+    assert_int_equal(save(&s, directory, 1, &error), ZERO_OK); // an empty one
+    assert_int_equal(save(&s, directory, 1, &error), ZERO_OK);
+    snprintf(other, sizeof other, "%s/notes.txt", directory);
+    assert_int_equal(zr_file_write_durable(other, "mine", 4, &error), ZERO_OK);
+    assert_int_equal(save(&s, directory, 1, &error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "notes.txt"));
+    assert_true(zr_path_exists(other));
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(step_of(directory), 1);
+    zero_comm_destroy(s.comm);
+    assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +304,7 @@ int main(void)
         cmocka_unit_test(what_is_given_up_ends_and_leaves_nothing),
         cmocka_unit_test(old_or_new_whatever_happens),
         cmocka_unit_test(every_byte_is_guarded),
+        cmocka_unit_test(only_checkpoints_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ grep -q "is there already" err.txt || fail "$(cat err.txt)"
 expect 0 "$ZERO" convert --from run --to hf --overwrite
 expect 64 "$ZERO" convert --from run --to run --overwrite
 expect 64 "$ZERO" convert --from hf --to hf --overwrite
-grep -q "is read from" err.txt || fail "$(cat err.txt)"
+grep -q "is read by this command" err.txt || fail "$(cat err.txt)"
 expect 64 "$ZERO" convert --from run --to "$TEXT" --overwrite
 [ -s "$TEXT" ] && [ -d run/checkpoints ] || fail "something was replaced"
 refused 64 "a checkpoint of libzero already" "$ZERO" convert --from run --to out --format libzero

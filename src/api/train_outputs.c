@@ -1,0 +1,49 @@
+// What a training may write where: checked before anything is read, opened under the lock of --out before the first step.
+#include "api/train.h"
+#include "base/clock.h"
+#include "comm/agree.h"
+
+static zero_status gather_reads(const zero_train_options *options, zr_reads *reads, zero_error *error)
+{
+    ZERO_TRY(zr_reads_add(reads, options->model_dir, "--model", error));
+    ZERO_TRY(zr_reads_add(reads, options->tokenizer, "--tokenizer", error));
+    ZERO_TRY(zr_reads_add(reads, options->config_path, "--config", error));
+    ZERO_TRY(zr_reads_add_data(reads, options->data, options->data_count, "--data", error));
+    return options->val ? zr_reads_add_data(reads, &options->val, 1, "--val", error) : ZERO_OK;
+}
+
+zero_status zr_train_check_outputs(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    if (train->comm->rank > 0)
+        return ZERO_OK;
+    ZERO_TRY(gather_reads(options, &train->place.reads, error));
+    train->place.directory = options->out_dir;
+    train->place.way = train->resume ? ZR_OUTPUTS_GO_ON : options->overwrite ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
+    train->place.loses = !train->has_checkpoint;
+    if (!options->dry_run)
+        ZERO_TRY(zr_outputs_check(&train->place, error));
+    return zr_train_profile_check(train, error);
+}
+
+zero_status zr_train_open_outputs(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    zero_status status = ZERO_OK;
+    if (train->comm->rank == 0 && !options->dry_run)
+        status = zr_outputs_open(&train->place, train->config_text, options->job, &train->outputs, error);
+    if (status == ZERO_OK)
+        status = zr_train_profile_try(train, error);
+    ZERO_TRY(zr_comm_agree(train->comm, status, error));
+    train->saved_at = zr_clock_seconds();
+    if (!train->resume)
+        return ZERO_OK;
+    ZERO_TRY(zr_train_resume(train, error));
+    zr_outputs *outputs = &train->outputs;
+    if (train->comm->rank == 0)
+        status = zr_outputs_go_on(outputs, train->config_text, train->first_lines, error);
+    if (outputs->lost_steps)
+        zr_log(&train->logger, ZERO_LOG_INFO, "resume   %lld step%s that came after it, %.1f s, %s made again", (long long)outputs->lost_steps, outputs->lost_steps == 1 ? "" : "s",
+               outputs->lost_milliseconds / 1e3, outputs->lost_steps == 1 ? "is" : "are");
+    return zr_comm_agree(train->comm, status, error);
+}

@@ -1,0 +1,74 @@
+// Where names lead: through symbolic links, and to one file under two names.
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool zr_path_exists(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
+bool zr_path_is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool zr_path_is_directory(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool zr_path_has(const char *directory, const char *name)
+{
+    char *path = zr_sprintf(NULL, "%s/%s", directory, name);
+    bool there = path && zr_path_exists(path);
+    zr_free(path);
+    return there;
+}
+
+static bool is_one(const char *path, const struct stat *other)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_dev == other->st_dev && info.st_ino == other->st_ino;
+}
+
+// From the resolved name upwards; the numbers of device and file find what a bind mount shows under another name.
+bool zr_path_lies_in(const char *path, const char *place)
+{
+    char at[PATH_MAX];
+    struct stat info;
+    if (!realpath(path, at) || stat(place, &info))
+        return false;
+    for (char *slash; !is_one(at, &info); slash[slash == at] = 0) {
+        slash = strrchr(at, '/');
+        if (!slash || !slash[1])
+            return false;
+    }
+    return true;
+}
+
+size_t zr_file_head(const char *path, char *out, size_t room)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe without a writer would be waited for
+    ssize_t got = 0;
+    if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
+        do
+            got = pread(fd, out, room - 1, 0);
+        while (got < 0 && errno == EINTR);
+    if (fd >= 0)
+        close(fd);
+    out[ZR_MAX(got, 0)] = 0;
+    return (size_t)ZR_MAX(got, 0);
+}

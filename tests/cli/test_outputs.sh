@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Nothing of the user's is lost: what a command reads, what it did not write, and what lies among its files stay, and the refusal says so.
+. "$(dirname "$0")/lib.sh"
+
+G="--new gpt2:layers=1,heads=2,width=16,context=16 --threads 1 --quiet --micro-batch 1 --eval-every 0"
+D="--data $TEXT"
+expect 0 "$ZERO" train $G $D --out r --steps 2 --save-every 2
+lies() { find "$1" -type f ! -name .lock ! -name out.txt ! -name err.txt -print0 | sort -z | xargs -0 md5sum; } # all that lies there
+stays() { # stays DIR WORDS COMMAND...: refused with these words, without advice to overwrite, and nothing in DIR has changed
+    local directory=$1 words=$2 before
+    shift 2
+    before=$(lies "$directory")
+    refused 64 "$words" "$@"
+    ! grep -q -- '--overwrite replaces' err.txt || fail "advises --overwrite: $(cat err.txt)"
+    [ "$before" = "$(lies "$directory")" ] || fail "changed by: $*"
+}
+
+# The model, the tokenizer, the configuration and the data that a run reads, by whatever name.
+mkdir w && cp -r r/model w/model
+cp "$TEXT" w/text.txt
+mkdir elsewhere && ln -s ../w/model elsewhere/linked && ln -s ../w/model/tokenizer.json elsewhere/tokenizer.json
+for way in "" --overwrite --resume; do
+    (cd w && stays . 'is read by this command (--model model)' "$ZERO" train --model model --data text.txt --threads 1 --quiet --out . --steps 2 $way) || exit 1
+    stays w 'is read by this command (--model elsewhere/linked)' "$ZERO" train --model elsewhere/linked $D --threads 1 --quiet --out w --steps 2 $way
+done
+stays w '--tokenizer elsewhere/tokenizer.json' "$ZERO" train $G $D --tokenizer elsewhere/tokenizer.json --out w --steps 2 --overwrite
+stays r '--config r/config.json' "$ZERO" train $G $D --config r/config.json --out r --steps 2 --overwrite
+cp -r r held && cp "$TEXT" held/model/text.txt
+stays held 'held/model/text.txt' "$ZERO" train $G --data held/model/text.txt --out held --steps 2 --overwrite
+rm held/model/text.txt && mv r/model/model.safetensors held/weights && ln -s ../../held/best/model.safetensors r/model/model.safetensors
+mv held/model held/best && mv held/weights held/best/model.safetensors
+stays held '--model r/model' "$ZERO" train --model r/model $D --threads 1 --quiet --out held --steps 2 --overwrite
+cp --remove-destination held/best/model.safetensors r/model/model.safetensors
+
+# What no run has written, under a run's names or among a run's files.
+mkdir other && cp r/model/config.json r/model/model.safetensors other
+stays other '"other/config.json" is there, which no run' "$ZERO" train $G $D --out other --steps 2
+stays other '"other/config.json" is there, which no run' "$ZERO" train $G $D --out other --steps 2 --overwrite
+stays other '"other/config.json" is there, which no run' "$ZERO" train $G $D --out other --steps 2 --resume
+mkdir -p mine/model mine/checkpoints/old && cp other/* mine/model
+stays mine '"mine/checkpoints/old" is there' "$ZERO" train $G $D --out mine --steps 2 --overwrite
+rm -r mine/checkpoints
+stays mine '"mine/model" is there' "$ZERO" train $G $D --out mine --steps 2 --overwrite
+echo 'my notes' >mine/metrics.jsonl && rm -r mine/model
+stays mine '"mine/metrics.jsonl" is there' "$ZERO" train $G $D --out mine --steps 2 --overwrite
+echo 'held by another program' >mine/.lock && rm mine/metrics.jsonl
+stays mine '"mine/.lock" is there' "$ZERO" train $G $D --out mine --steps 2 --overwrite
+grep -q 'another program' mine/.lock || fail "a lock of another program is emptied"
+for place in model checkpoints/step-00000002; do
+    echo notes >r/$place/NOTES.md
+    stays r "\"r/$place/NOTES.md\" is there" "$ZERO" train $G $D --out r --steps 2 --overwrite
+    expect 0 "$ZERO" train $G $D --out r --steps 2 --resume # which removes nothing
+    rm r/$place/NOTES.md
+done
+refused 64 '"r" already holds a run (checkpoints): choose another directory, or --overwrite replaces it' "$ZERO" train $G $D --out r --steps 2
+echo text >r/text.md
+: >r/config.json.tmp.123.0
+: >r/mine.tmp.123.0
+expect 0 "$ZERO" train $G $D --out r --steps 2 --save-every 2 --overwrite
+[ -f r/text.md ] && [ -f r/mine.tmp.123.0 ] && [ ! -e r/config.json.tmp.123.0 ] || fail "what a killed start has left stays, or more than that goes: $(ls -A r)"
+mkdir killed && : >killed/config.json.tmp.123.0
+expect 0 "$ZERO" train $G $D --out killed --steps 2
+[ ! -e killed/config.json.tmp.123.0 ] || fail "what a killed start has left stays"
+
+# A profile replaces a profile.
+cp "$TEXT" text3.txt
+stays . '"text3.txt" is read by this command (--data text3.txt)' "$ZERO" train $G --data text3.txt --profile text3.txt --out pp --steps 6
+stays . '"text3.txt" exists, and is no profile that libzero wrote' "$ZERO" train $G $D --profile text3.txt --out pp --steps 6
+[ ! -e pp ] || fail "begun"
+for _ in 1 2; do expect 0 "$ZERO" train $G $D --profile trace.json --out pp --steps 3 --overwrite; done
+echo '{"flops_profiler": {"enabled": true, "profile_step": 1, "output_file": "text3.txt"}}' >flops.json
+stays . '"text3.txt" exists, and is no table of flops_profiler' "$ZERO" train $G $D --config flops.json --out pp --steps 2 --overwrite
+sed -i s/text3.txt/flops.txt/ flops.json
+for _ in 1 2; do expect 0 "$ZERO" train $G $D --config flops.json --out pp --steps 2 --overwrite; done
+mkdir -p csv/job && echo mine >csv/job/Train_Samples_lr.csv
+echo '{"csv_monitor": {"enabled": true, "output_path": "csv", "job_name": "job"}}' >csv.json
+stays csv 'Train_Samples_lr.csv" exists, and is no file of csv_monitor' "$ZERO" train $G $D --config csv.json --out pp --steps 2 --overwrite
+rm csv/job/*
+for _ in 1 2; do expect 0 "$ZERO" train $G $D --config csv.json --out pp --steps 2 --overwrite; done
+
+# Token files and tokenizers.
+stays . '"text3.txt" exists, and is no token file' "$ZERO" tokenize --tokenizer bytes $D --out text3.txt --overwrite
+echo '{}' >book.bin.json
+stays . '"book.bin.json" exists, and is no note of a token file' "$ZERO" tokenize --tokenizer bytes $D --out book.bin
+rm book.bin.json
+for _ in 1 2; do expect 0 "$ZERO" tokenize --tokenizer bytes $D --out book.bin --overwrite; done
+mkdir hub && cp r/model/tokenizer.json hub/tokenizer.json
+stays hub '"hub/tokenizer.json" exists, and is no file of a tokenizer' "$ZERO" tokenizer train --vocab 300 $D --out hub --overwrite
+mv hub/tokenizer.json hub/tokenizer_config.json
+stays hub '"hub/tokenizer_config.json" exists, and is no file of a tokenizer' "$ZERO" tokenizer train --vocab 300 $D --out hub
+for _ in 1 2; do expect 0 "$ZERO" tokenizer train --vocab 300 $D --out learnt --overwrite; done
+
+# A converted model replaces a model, and nothing that lies beside it.
+expect 0 "$ZERO" convert --from r --to hf --quiet
+refused 64 '"hf" is there already: choose another directory, or --overwrite replaces it' "$ZERO" convert --from r --to hf
+echo notes >hf/NOTES.md
+mkdir hf/.git
+for way in "" --overwrite; do
+    stays hf 'holds more than a model' "$ZERO" convert --from r --to hf $way
+    grep -q 'NOTES.md' err.txt && grep -qF '.git' err.txt || fail "what would go is not named: $(cat err.txt)"
+done
+rm -r hf/NOTES.md hf/.git
+stays r '"r/model" is read by this command' "$ZERO" convert --from r --to r/model --overwrite
+expect 0 "$ZERO" convert --from r --to hf --overwrite --quiet
+echo "what the user has stays"
