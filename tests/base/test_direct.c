@@ -23,13 +23,21 @@ static struct {
 
 static bool is_direct(int fd) { return fcntl(fd, F_GETFL) & O_DIRECT; }
 
+// One less, unless none is left: transfers are on two threads, and must not take the same one.
+static bool take(atomic_int *left)
+{
+    int count = atomic_load(left);
+    while (count > 0 && !atomic_compare_exchange_weak(left, &count, count - 1))
+        ;
+    return count > 0;
+}
+
 static bool fails(int fd)
 {
     bool direct = is_direct(fd);
     atomic_fetch_add(direct ? &fault.direct : &fault.cached, 1);
-    if ((fault.direct_only && !direct) || atomic_load(&fault.times) == 0 || atomic_fetch_sub(&fault.in, 1) > 0)
+    if ((fault.direct_only && !direct) || atomic_load(&fault.times) == 0 || take(&fault.in) || !take(&fault.times))
         return false;
-    atomic_fetch_sub(&fault.times, 1);
     errno = fault.reason;
     return true;
 }

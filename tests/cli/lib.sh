@@ -31,6 +31,14 @@ refused() {
 
 train() { expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet "$@"; }
 
+# flip FILE PLACE: changes every bit of the byte there. A byte that is only overwritten may have had that value already.
+flip() {
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1") && [ -n "$byte" ] || fail "no byte $2 in $1"
+    # shellcheck disable=SC2059 # the format is the byte
+    printf "\\$(printf %03o $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
 # What two runs must have in common: losses, norms, weights.
 fingerprint() {
     python3 - "$1" <<'PY'

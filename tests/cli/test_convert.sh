@@ -73,6 +73,6 @@ assert len(a) == len(b) == 3 and all(abs(x["loss"] - y["loss"]) < 1e-2 for x, y 
 PY
 cp -r $DEEPSPEED/s2-schedule-r3 broken
 chmod -R u+w broken
-printf '\377' | dd of=broken/global_step3/zero_pp_rank_1_mp_rank_00_optim_states.pt bs=1 seek=9000 conv=notrunc status=none
+flip broken/global_step3/zero_pp_rank_1_mp_rank_00_optim_states.pt 9000
 refused 65 "zero_pp_rank_1_mp_rank_00_optim_states.pt\" is damaged: record" "$ZERO" convert --from broken --to out
 echo "checkpoints become models, DeepSpeed's go on"

@@ -58,6 +58,6 @@ refused 64 'is a run and "b/model" is none' "$ZERO" diff a b/model
 mkdir h && cp -r a/checkpoints h && refused 74 'h/metrics.jsonl' "$ZERO" diff h a # a run, as zero inspect sees it
 refused 64 'two paths' "$ZERO" diff a
 refused 74 '"nowhere" is not there' "$ZERO" diff nowhere a/model
-printf '\377' | dd of=b/checkpoints/step-00000004/exp_avg.safetensors bs=1 seek=5000 conv=notrunc status=none
+flip b/checkpoints/step-00000004/exp_avg.safetensors 5000
 refused 65 'exp_avg.safetensors" is damaged' "$ZERO" diff a b
 echo "two runs are one, or it is said where they part"

@@ -43,7 +43,7 @@ PY
 # Damage: all of it is listed, with file, tensor and bytes; what is cut, missing, or of the manifest too.
 AT=run/checkpoints/step-00000012
 cp -r run/checkpoints/step-00000012 whole
-for seek in 5000 60000; do printf '\377' | dd of=$AT/exp_avg.safetensors bs=1 seek=$seek conv=notrunc status=none; done
+for place in 5000 60000; do flip $AT/exp_avg.safetensors $place; done
 expect 65 "$ZERO" inspect $AT --verify
 [ "$(grep -c '^DAMAGED .*exp_avg.safetensors" is damaged: .*, [0-9]* bytes at [0-9]*, has the checksum' out.txt)" = 2 ] || fail "$(grep DAMAGED out.txt)"
 grep -q "is damaged in 2 places" err.txt || fail "$(cat err.txt)"
@@ -54,7 +54,7 @@ grep -q "checkpoints 12 (not whole) 8" out.txt || fail "a file that is too short
 rm $AT/exp_avg_sq.safetensors
 expect 65 "$ZERO" inspect $AT --verify --sums
 [ "$(grep -c '^DAMAGED' out.txt)" = 2 ] || fail "$(grep DAMAGED out.txt)"
-printf 'x' | dd of=$AT/manifest.json bs=1 seek=40 conv=notrunc status=none
+flip $AT/manifest.json 40
 expect 65 "$ZERO" inspect $AT
 expect 0 "$ZERO" inspect run --verify
 grep -q "checkpoints 12 (not whole) 8" out.txt && grep -q "checkpoint, step 8" out.txt || fail "$(head -5 out.txt)"

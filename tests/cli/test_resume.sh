@@ -124,15 +124,14 @@ cp -r damaged short
 rm short/checkpoints/step-00000020/exp_avg.safetensors
 train $COMMON --ranks 2 --steps 20 --out short --resume
 same damaged short
-flip() { printf '\377' | dd of="$1/exp_avg.safetensors" bs=1 seek=5000 conv=notrunc status=none; }
 cp -r damaged whole20
-flip damaged/checkpoints/step-00000020
+flip damaged/checkpoints/step-00000020/exp_avg.safetensors 5000
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $COMMON --ranks 2 --steps 20 --out damaged --resume --save-every 1 --keep 2
 grep -q 'passed over: .*step-00000020/exp_avg.safetensors" is damaged' err.txt && grep -q 'from step 15 of ' out.txt || fail "nothing is said of the damage: $(cat err.txt)"
 same whole20 damaged
 [ "$(checkpoints damaged)" = "latest step-00000019 step-00000020 " ] || fail "kept: $(checkpoints damaged)"
 "$ZERO" inspect --verify damaged >out.txt 2>&1 || fail "what was kept is damaged: $(cat out.txt)"
-for step in 19 20; do flip damaged/checkpoints/step-000000$step; done
+for step in 19 20; do flip damaged/checkpoints/step-000000$step/exp_avg.safetensors 5000; done
 config=$(md5sum <damaged/config.json)
 expect 65 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 2 --steps 20 --out damaged --resume
 grep -q 'step-00000020/exp_avg.safetensors" is damaged' err.txt || fail "not the newest damage: $(cat err.txt)"
@@ -160,7 +159,7 @@ same whole20 kept
 echo '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "libzero": {"delayed_update": {"start_step": 1}}}' >delayed.json
 train $COMMON --ranks 2 --steps 6 --save-every 2 --keep 0 --config delayed.json --out late
 rm -r late/checkpoints/step-00000006 late/model
-printf '\377' | dd of=late/checkpoints/step-00000004/parameters.safetensors bs=1 seek=5000 conv=notrunc status=none
+flip late/checkpoints/step-00000004/parameters.safetensors 5000
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 $COMMON --ranks 2 --steps 8 --out late --resume
 grep -q 'passed over: .*step-00000004/parameters.safetensors" is damaged' err.txt && grep -q 'from step 2 of ' out.txt || fail "a file that is not read is not looked at: $(cat err.txt)"
 

@@ -57,7 +57,7 @@ grep -qE '^step 12: weights "wte.weight" is the first of [0-9]+ elements' out.tx
 [ ! -s err.txt ] || fail "an answer is no failure: $(cat err.txt)"
 sed -i '2s/.*/nonsense/' other/metrics.jsonl
 refused 65 'metrics.jsonl", line 2: no object' "$ZERO" verify other
-printf '\377' | dd of=run/model/model.safetensors bs=1 seek=5000 conv=notrunc status=none
+flip run/model/model.safetensors 5000
 refused 65 'is not what its receipt says' "$ZERO" verify run
 refused 64 'two are needed, an earlier and a later one (found 0 and 4)' "$ZERO" verify other --to-step 4
 cp "$TEXT" more.txt
