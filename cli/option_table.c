@@ -22,7 +22,7 @@
 // What several rows say.
 #define A_SPEC "a preset (gpt2, gpt2-medium, llama, mistral, qwen2, qwen3, smollm2-135m, llama-3.2-1b, ...; docs/models.md), or one with fields, " \
     "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P], llama:layers=4,heads=8,kv_heads=2,width=256[,inner=F][,head_dim=D][,theta=X][,tied=0]"
-#define A_MODEL "a GPT-2, Llama, Mistral, Qwen2 or Qwen3, in a directory in Hugging Face's layout"
+#define A_MODEL "a GPT-2, Llama, Mistral, Qwen2 or Qwen3, in a directory in Hugging Face's layout; of a run's directory, its model/ is taken"
 #define A_TOKENIZER "a directory or file with a BPE: tokenizer.json, or vocab.json and merges.txt"
 #define STAGES "what the ranks divide among them: 1 the optimizer, 2 also gradients, 3 also parameters"
 #define AUTO_DTYPE "precision; auto is bf16 if the processor multiplies it and fp32 otherwise"
@@ -119,7 +119,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "write where the time of steps 3 to 5 goes on every rank, as a trace for ui.perfetto.dev or chrome://tracing"},
     [OPT_DRY_RUN] = {.name = "--dry-run", .kind = CLI_FLAG, .commands = TRAIN, .help = "resolve the configuration, print the plan, make one step, keep nothing"},
     [OPT_STRICT] = {.name = "--strict", .kind = CLI_FLAG, .commands = TRAIN, .help = "treat a flag that contradicts the configuration file as an error"},
-    [OPT_QUIET] = {.name = "--quiet", .kind = CLI_FLAG, .commands = TRAIN | CONVERT, .help = "print only warnings and errors"},
+    [OPT_QUIET] = {.name = "--quiet", .kind = CLI_FLAG, .commands = TRAIN | CONVERT, .help = "print only errors",
+        .differs = {{.commands = CONVERT, .help = "print only warnings and errors"}}},
     [OPT_OVERWRITE] = {.name = "--overwrite", .kind = CLI_FLAG, .commands = TRAIN | CONVERT | TOKENIZE | TOKENIZER,
         .help = "replace what an earlier run wrote to --out; what it did not write stays, and so does what is read",
         .differs = {{.commands = CONVERT, .help = "replace the model at --to"}, {.commands = TOKENIZE | TOKENIZER, .help = "replace what --out names"}}},

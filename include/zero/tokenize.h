@@ -13,7 +13,7 @@ typedef void (*zero_bytes_done)(void *user, int64_t done, int64_t total);
 
 typedef struct zero_tokenize_options {
     size_t struct_size;
-    const char *tokenizer;    // "bytes", a directory (tokenizer.json, or vocab.json and merges.txt), or a tokenizer.json
+    const char *tokenizer;    // "bytes", a directory (tokenizer.json, or vocab.json and merges.txt), a tokenizer.json, or the directory of a run
     const char *const *data;  // (data_count) texts and JSONL, as in zero_train_options; the tokenizer's end token, where it has one, follows each text and record
     int data_count;
     const char *field, *chat; // of JSONL, as in zero_train_options

@@ -30,7 +30,7 @@ typedef int (*zero_progress)(void *user, const zero_event *event);
 typedef struct zero_train_options {
     size_t struct_size;
     const char *new_spec;     // "gpt2:layers=4,..."; or
-    const char *model_dir;    // a Hugging Face directory
+    const char *model_dir;    // a Hugging Face directory, or that of a run, whose model/ is taken; in every struct with a model_dir
     const char *const *data;  // (data_count) [KIND:]PATH[:WEIGHT] each: text, JSONL or token files (docs/data.md)
     int data_count;
     const char *val;          // the same, without a weight; "none"; or NULL: the last tenth of each

@@ -18,6 +18,7 @@
 
 typedef struct converting {
     const zero_convert_options *options;
+    char *model_dir;   // of the options' model itself
     char *from, *to;   // `from` as it was found (of a run its checkpoint); `to` without slashes at its end
     zr_source source;
     int64_t done, total;
@@ -74,8 +75,8 @@ static zero_status gather_reads(const converting *c, zr_reads *reads)
 {
     char *found = NULL;
     ZERO_TRY(zr_reads_add(reads, c->from, "--from", c->error));
-    ZERO_TRY(zr_reads_add(reads, c->options->model_dir, "--model", c->error));
-    ZERO_TRY(c->options->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
+    ZERO_TRY(zr_reads_add(reads, c->model_dir, "--model", c->error));
+    ZERO_TRY(c->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
     zero_status status = zr_reads_add(reads, found, "--from", c->error);
     zr_free(found);
     return status;
@@ -127,7 +128,7 @@ static zero_status fill_model(converting *c, const char *directory, zr_export *e
 {
     bool has_config = false, has_tokenizer = false;
     export->directory = directory;
-    ZERO_TRY(zr_convert_model_files(&c->source, c->options->model_dir, export->keeps_dtypes ? NULL : zr_convert_dtype_name(export->dtype), directory, &has_config, &has_tokenizer,
+    ZERO_TRY(zr_convert_model_files(&c->source, c->model_dir, export->keeps_dtypes ? NULL : zr_convert_dtype_name(export->dtype), directory, &has_config, &has_tokenizer,
                                     c->error));
     if (!has_config)
         zr_log(&c->options->logger, ZERO_LOG_WARNING, "no config.json is there to go with the weights: --model DIR names a model directory that has it");
@@ -220,6 +221,7 @@ static zero_status find_places(converting *c)
     c->to = zr_sprintf(c->error, "%.*s", (int)length, c->options->to);
     if (!c->to)
         return ZERO_ERR_MEMORY;
+    ZERO_TRY(zr_model_directory(c->options->model_dir, &c->options->logger, &c->model_dir, c->error));
     ZERO_TRY(zr_run_newest(c->options->from, &c->from, c->error));
     if (!c->from)
         c->from = zr_strdup(c->options->from, c->error);
@@ -242,6 +244,7 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
     if (status == ZERO_OK)
         status = run(&c, ours);
     zr_source_close(&c.source);
+    zr_free(c.model_dir);
     zr_free(c.from);
     zr_free(c.to);
     return status;

@@ -1,5 +1,6 @@
 // zero_data_show: the first micro-batch as text, each piece with what the loss makes of it.
 #include "api/reading.h"
+#include "api/run_directory.h"
 #include "base/alloc.h"
 #include "model/architecture.h"
 #include <zero/data.h>
@@ -11,6 +12,7 @@ enum { SEQ = 128, SAMPLES = 2, SEED = 1337 };
 
 typedef struct show {
     const zero_data_options *options;
+    char *model_dir, *tokenizer_path; // of the options' model and tokenizer themselves
     zr_chat chat;
     zr_reading_progress progress;
     zr_corpus *corpus;
@@ -26,10 +28,10 @@ static zero_status read_shape(show *s, zero_error *error)
 {
     s->vocabulary = zr_tokenizer_vocabulary(s->tokenizer);
     s->seq = s->options->seq ? s->options->seq : SEQ;
-    if (!s->options->model_dir)
+    if (!s->model_dir)
         return ZERO_OK;
     zr_lm_config config;
-    ZERO_TRY(zr_lm_config_read_in(s->options->model_dir, &config, error));
+    ZERO_TRY(zr_lm_config_read_in(s->model_dir, &config, error));
     const zr_lm_shape shape = zr_lm_shape_of(&config);
     s->vocabulary = shape.vocab;
     s->seq = s->options->seq ? s->options->seq : shape.positions;
@@ -40,11 +42,13 @@ static zero_status read_all(show *s, zero_error *error)
 {
     const zero_data_options *options = s->options;
     bool tenth = !options->val;
-    ZERO_TRY(zr_reading_chat(options->model_dir, options->tokenizer, options->chat, &s->chat, error));
+    ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &s->model_dir, error));
+    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &options->logger, &s->tokenizer_path, error));
+    ZERO_TRY(zr_reading_chat(s->model_dir, s->tokenizer_path, options->chat, &s->chat, error));
     const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &s->chat,
                                       .watch = zr_reading_watch(&s->progress, NULL, &options->logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
-    ZERO_TRY(zr_reading_tokenizer(options->model_dir, options->tokenizer, s->corpus, &s->tokenizer, error));
+    ZERO_TRY(zr_reading_tokenizer(s->model_dir, s->tokenizer_path, s->corpus, &s->tokenizer, error));
     zr_reading_warn(s->tokenizer, &options->logger);
     ZERO_TRY(read_shape(s, error));
     const zr_reading reading = zr_reading_of(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
@@ -124,5 +128,7 @@ zero_status zero_data_show(const zero_data_options *options, zero_error *error)
     zr_corpus_close(s.corpus);
     zr_tokenizer_destroy(s.tokenizer);
     zr_chat_free(&s.chat);
+    zr_free(s.model_dir);
+    zr_free(s.tokenizer_path);
     return status;
 }

@@ -1,7 +1,9 @@
 // zero_eval: the mean loss of a whole text.
 #include "api/load.h"
 #include "api/reading.h"
+#include "api/run_directory.h"
 #include "api/windows.h"
+#include "base/alloc.h"
 #include "comm/agree.h"
 #include "engine/engine.h"
 #include <zero/tools.h>
@@ -9,6 +11,8 @@
 enum { TOKENS_AT_ONCE = 4096 };
 
 typedef struct subject { // what is evaluated, on what
+    zero_eval_options options; // as given, with the model's own directory
+    char *model_dir;
     zr_loaded loaded;
     zr_chat chat;
     zr_reading_progress progress;
@@ -37,12 +41,22 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     return ZERO_OK;
 }
 
-static zero_status read_inputs(zero_comm *comm, const zero_eval_options *options, subject *s, zero_error *error)
+static zero_status accept(const zero_comm *comm, const zero_eval_options *options, subject *s, zero_error *error)
 {
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->model_dir || !options->data)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.%s is missing", options->data ? "model_dir" : "data");
+    ZERO_TRY(zr_model_directory(options->model_dir, comm->rank == 0 ? &options->logger : NULL, &s->model_dir, error));
+    s->options = *options;
+    s->options.model_dir = s->model_dir;
+    return ZERO_OK;
+}
+
+static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, subject *s, zero_error *error)
+{
+    ZERO_TRY(accept(comm, given, s, error));
+    const zero_eval_options *options = &s->options;
     zr_load_options load = load_options_of(options);
     ZERO_TRY(zr_load_shape(comm, &load, &s->loaded, error));
     int64_t seq = options->seq ? options->seq : s->loaded.shape.positions;
@@ -77,10 +91,10 @@ static zero_status count_bytes(const subject *s, int64_t *bytes, zero_error *err
     return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to count the bytes of the text") : ZERO_OK;
 }
 
-static zero_status measure(zero_comm *comm, const zero_eval_options *options, subject *s, zero_eval_result *out, zero_error *error)
+static zero_status measure(zero_comm *comm, subject *s, zero_eval_result *out, zero_error *error)
 {
     int64_t windows = zr_dataset_eval_windows(&s->dataset), batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / s->dataset.seq));
-    zr_load_options load = load_options_of(options);
+    zr_load_options load = load_options_of(&s->options);
     zr_windows_result result;
     ZERO_TRY(zr_load_weights(comm, &load, batch, s->dataset.seq, &s->loaded, error));
     ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, &result, error));
@@ -93,12 +107,13 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
     subject s = {0};
     zero_status status = zr_comm_agree(comm, read_inputs(comm, options, &s, error), error);
     if (status == ZERO_OK)
-        status = measure(comm, options, &s, out, error);
+        status = measure(comm, &s, out, error);
     if (status != ZERO_OK) // where only this rank failed the others would wait
         zero_comm_abort(comm, error ? error->message : zero_status_text(status));
     zr_dataset_free(&s.dataset);
     zr_corpus_close(s.corpus);
     zr_chat_free(&s.chat);
     zr_loaded_free(&s.loaded);
+    zr_free(s.model_dir);
     return status;
 }

@@ -1,12 +1,15 @@
 // zero_generate: text from a model directory, on one rank.
 #include "api/ends.h"
 #include "api/load.h"
+#include "api/run_directory.h"
 #include "api/sampler.h"
+#include "base/alloc.h"
 
 enum { BATCH = 8, BATCH_MOST = 4096 };
 
 typedef struct job {
     const zero_generate_options *options;
+    char *model_dir; // of the model itself
     zr_loaded loaded;
     zr_chat chat;
     zr_prompts prompts;
@@ -37,16 +40,17 @@ static zero_status read_prompts(job *j, zero_error *error)
     const zr_chat *chat = options->chat ? &j->chat : NULL;
     bool any = options->prompt_count > 0;
     if (chat)
-        ZERO_TRY(zr_chat_load(options->model_dir, options->chat, &j->chat, error));
+        ZERO_TRY(zr_chat_load(j->model_dir, options->chat, &j->chat, error));
     ZERO_TRY(zr_prompts_encode(tokenizer, chat, any ? options->prompts : none, any ? options->prompt_count : 1, &j->prompts, error));
-    return options->ignore_end ? ZERO_OK : zr_ends_read(options->model_dir, tokenizer, chat, &j->ends, error);
+    return options->ignore_end ? ZERO_OK : zr_ends_read(j->model_dir, tokenizer, chat, &j->ends, error);
 }
 
 static zero_status generate(zero_comm *comm, job *j, zero_error *error)
 {
     const zero_generate_options *options = j->options;
     zr_loaded *loaded = &j->loaded;
-    const zr_load_options load = {.directory = options->model_dir, .config_path = options->config_path, .dtype = options->dtype,
+    ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &j->model_dir, error));
+    const zr_load_options load = {.directory = j->model_dir, .config_path = options->config_path, .dtype = options->dtype,
                                   .device_memory = options->device_memory, .host_memory = options->host_memory, .threads = options->threads,
                                   .backend = options->backend, .ignore_unused = options->ignore_unused, .logger = options->logger};
     const zr_sampling how = {.prompts = &j->prompts, .tokens = options->tokens, .batch = options->batch ? options->batch : BATCH,
@@ -71,6 +75,7 @@ zero_status zero_generate(const zero_generate_options *options, zero_error *erro
     zr_ids_free(&j.ends);
     zr_chat_free(&j.chat);
     zr_loaded_free(&j.loaded);
+    zr_free(j.model_dir);
     zero_comm_destroy(comm);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "api/machine.h"
 #include "api/placement.h"
 #include "api/plan_report.h"
+#include "api/run_directory.h"
 #include "api/tiling.h"
 #include "base/bytes_text.h"
 #include "base/cpu.h"
@@ -18,6 +19,7 @@ enum { MOST_ROWS = 64, MOST_BATCH = 4096, USUAL = 6, BYTE_VOCABULARY = 256 };
 
 typedef struct planner {
     const zero_plan_options *options;
+    char *model_path; // of options.model itself
     zr_lm_config model_config;
     zr_lm_shape shape;
     zero_model *model;
@@ -38,10 +40,8 @@ static zero_status read_shape(planner *p, zero_error *error)
     } else {
         size_t length = strlen(options->model);
         bool file = length > 5 && strcmp(options->model + length - 5, ".json") == 0;
-        char *path = file ? zr_strdup(options->model, error) : zr_sprintf(error, "%s/config.json", options->model);
-        zero_status status = path ? zr_lm_config_read(path, &p->model_config, error) : ZERO_ERR_MEMORY;
-        zr_free(path);
-        ZERO_TRY(status);
+        ZERO_TRY(zr_model_directory(options->model, &options->logger, &p->model_path, error));
+        ZERO_TRY(file ? zr_lm_config_read(p->model_path, &p->model_config, error) : zr_lm_config_read_in(p->model_path, &p->model_config, error));
     }
     p->assumed_vocabulary = !given;
     if (!given)
@@ -212,7 +212,7 @@ static void append_command(const planner *p, const zr_plan_row *row, zr_buffer *
 {
     static const char *const of_row[] = {"zero_optimization.stage", "train_micro_batch_size_per_gpu"};
     const zero_plan_options *options = p->options;
-    zr_buffer_printf(out, "  zero train %s %s --data text.txt --out run", options->new_spec ? "--new" : "--model", options->new_spec ? options->new_spec : options->model);
+    zr_buffer_printf(out, "  zero train %s %s --data text.txt --out run", options->new_spec ? "--new" : "--model", options->new_spec ? options->new_spec : p->model_path);
     if (options->config_path)
         zr_buffer_printf(out, " --config %s", options->config_path);
     if (options->seq)
@@ -269,7 +269,7 @@ static void append_title(const planner *p, zr_buffer *out)
     const zero_plan_options *options = p->options;
     const zr_offload_config *offload = &p->config->offload;
     zr_buffer_printf(out, "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of one rank, %d thread%s, all ranks on one machine\n",
-                     options->new_spec ? options->new_spec : options->model, (double)zr_model_parameters(p->model) / 1e6,
+                     options->new_spec ? options->new_spec : p->model_path, (double)zr_model_parameters(p->model) / 1e6,
                      p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "", p->settings.precision.name,
                      zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq, threads, threads == 1 ? "" : "s");
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
@@ -359,11 +359,12 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
     if (status == ZERO_OK)
         status = automatic ? plan_automatic(&p, out, error) : make_rows(&p, rows, &count, error);
     if (status == ZERO_OK && !automatic && options->json)
-        zr_plan_json(rows, count, options->new_spec ? options->new_spec : options->model, p.settings.precision.name, (double)zr_model_parameters(p.model), p.config->elastic, out);
+        zr_plan_json(rows, count, options->new_spec ? options->new_spec : p.model_path, p.settings.precision.name, (double)zr_model_parameters(p.model), p.config->elastic, out);
     else if (status == ZERO_OK && !automatic)
         append_text(&p, rows, count, out);
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
     zr_lm_free(p.model);
+    zr_free(p.model_path);
     return status;
 }

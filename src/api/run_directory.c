@@ -189,3 +189,53 @@ zero_status zr_find_model_files(const char *path, char **out, zero_error *error)
     }
     return ZERO_OK;
 }
+
+static zero_status refuse_run(const char *run, zero_error *error)
+{
+    char *best = zr_sprintf(error, "%s/best", run), *newest = NULL;
+    zero_status status = best ? zr_newest_whole(run, &newest, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && newest)
+        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run that has no model yet; zero convert --from %s --to DIR makes one of its newest checkpoint, \"%s\"", run, run, newest);
+    else if (status == ZERO_OK && zr_has_weights(best))
+        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run that has no last model yet; its best one so far is \"%s\"", run, best);
+    else if (status == ZERO_OK)
+        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run that has neither a model nor a checkpoint yet", run);
+    zr_free(newest);
+    zr_free(best);
+    return status;
+}
+
+static zero_status model_of_run(const char *run, const zero_logger *logger, char **out, zero_error *error)
+{
+    char *model = zr_sprintf(error, "%s/model", run);
+    zero_status status = !model ? ZERO_ERR_MEMORY : zr_has_weights(model) ? ZERO_OK : refuse_run(run, error);
+    if (status != ZERO_OK) {
+        zr_free(model);
+        return status;
+    }
+    zr_log(logger, ZERO_LOG_WARNING, "\"%s\" is a run: its model \"%s\" is taken", run, model);
+    *out = model;
+    return ZERO_OK;
+}
+
+zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out, zero_error *error)
+{
+    *out = NULL;
+    if (!given)
+        return ZERO_OK;
+    if (zr_path_has(given, ZR_MANIFEST) && !zr_path_has(given, "config.json"))
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a checkpoint, not a model; zero convert --from %s --to DIR makes a model of it", given, given);
+    if (zr_is_run(given) && !zr_has_weights(given))
+        return model_of_run(given, logger, out, error);
+    *out = zr_strdup(given, error);
+    return *out ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out, zero_error *error)
+{
+    bool word = given && (!strcmp(given, "bytes") || !strcmp(given, "chars"));
+    if (!word && (!given || !zr_path_has(given, "tokenizer.json")))
+        return zr_model_directory(given, logger, out, error);
+    *out = zr_strdup(given, error);
+    return *out ? ZERO_OK : ZERO_ERR_MEMORY;
+}

@@ -32,6 +32,10 @@ bool zr_is_run(const char *path);
 bool zr_has_weights(const char *directory); // of a model, in one file or in several
 // Path of what a run came to: its newest whole checkpoint, else its model; NULL and ZERO_OK where the path is no run. zr_free.
 zero_status zr_run_newest(const char *path, char **out, zero_error *error);
+// Where a model, or a tokenizer, is that is asked for as `given` (NULL: none is): of a run its model, which the logger is told, else
+// what was given. ZERO_ERR_USAGE where the run has none yet, or a checkpoint was given; the message says how one is made. zr_free.
+zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out, zero_error *error);
+zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out, zero_error *error); // "bytes" and "chars" stay words
 // A directory with config.json that belongs to what lies at `path` (a checkpoint of a run, or a model); NULL where there is none.
 // zr_free.
 zero_status zr_find_model_files(const char *path, char **out, zero_error *error);

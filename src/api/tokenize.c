@@ -1,6 +1,7 @@
 // zero_tokenize and zero_tokenizer_train: text files and records to ids in a file, or to a tokenizer.
 #include "api/own.h"
 #include "api/reading.h"
+#include "api/run_directory.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
@@ -29,6 +30,7 @@ static void beat(void *user, const char *name, size_t done, size_t total)
 
 typedef struct tokenizing {
     telling telling;
+    char *tokenizer_path; // of the options' tokenizer itself
     zr_chat chat;
     zr_corpus *corpus;
     zr_tokenizer *tokenizer;
@@ -82,11 +84,12 @@ static zero_status check_tokenize(const zero_tokenize_options *options, zero_err
 
 static zero_status open_job(const zero_tokenize_options *options, tokenizing *job, zero_error *error)
 {
-    ZERO_TRY(zr_reading_chat(NULL, options->tokenizer, options->chat, &job->chat, error));
+    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &options->logger, &job->tokenizer_path, error));
+    ZERO_TRY(zr_reading_chat(NULL, job->tokenizer_path, options->chat, &job->chat, error));
     const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &job->chat,
                                       .watch = {.beat = beat, .user = &job->telling}};
     ZERO_TRY(zr_corpus_open(&corpus, &job->corpus, error));
-    ZERO_TRY(zr_tokenizer_open(options->tokenizer, NULL, 0, options->data[0], &job->tokenizer, error));
+    ZERO_TRY(zr_tokenizer_open(job->tokenizer_path, NULL, 0, options->data[0], &job->tokenizer, error));
     zr_reading_warn(job->tokenizer, &options->logger);
     return zr_token_writer_open(options->out, zr_tokenizer_vocabulary(job->tokenizer), &job->writer, error);
 }
@@ -118,6 +121,7 @@ zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_re
     zr_corpus_close(job.corpus);
     zr_tokenizer_destroy(job.tokenizer);
     zr_chat_free(&job.chat);
+    zr_free(job.tokenizer_path);
     out->seconds = zr_clock_seconds() - start;
     return status;
 }

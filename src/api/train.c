@@ -4,6 +4,7 @@
 
 #include "api/checkpoint.h"
 #include "api/initialize.h"
+#include "api/run_directory.h"
 #include "api/tiling.h"
 #include "base/clock.h"
 #include "comm/agree.h"
@@ -28,6 +29,19 @@ static zero_status check_options(const zero_train_options *options, zero_error *
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.resume and options.overwrite are both given: a run goes on, or is replaced");
     if (options->steps && options->epochs > 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.steps and options.epochs are both given");
+    return ZERO_OK;
+}
+
+// Takes the options over, with the directories of the model and the tokenizer themselves where runs are given.
+static zero_status accept(zr_train *train, const zero_train_options *options, zero_error *error)
+{
+    ZERO_TRY(check_options(options, error));
+    ZERO_TRY(zr_model_directory(options->model_dir, &train->logger, &train->own.model_dir, error));
+    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &train->logger, &train->own.tokenizer, error));
+    train->own.options = *options;
+    train->own.options.model_dir = train->own.model_dir;
+    train->own.options.tokenizer = train->own.tokenizer;
+    train->options = &train->own.options;
     return ZERO_OK;
 }
 
@@ -120,6 +134,8 @@ void zr_train_free(zr_train *train)
     zr_free(train->placement);
     zr_free(train->config_text);
     zr_free(train->file_text);
+    zr_free(train->own.model_dir);
+    zr_free(train->own.tokenizer);
     zr_train_release_data(train);
 }
 
@@ -128,10 +144,10 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     zero_error local = {0};
     if (!error)
         error = &local;
-    zr_train train = {.comm = comm, .options = options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY};
+    zr_train train = {.comm = comm, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY};
     if (comm->rank == 0)
         train.logger = options->logger;
-    zero_status status = zr_comm_agree(comm, check_options(options, error), error);
+    zero_status status = zr_comm_agree(comm, accept(&train, options, error), error);
     if (status == ZERO_OK)
         status = zr_train_foresee(&train, error);
     if (status == ZERO_OK)

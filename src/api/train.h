@@ -15,6 +15,7 @@
 typedef struct zr_train {
     zero_comm *comm;
     const zero_train_options *options;
+    struct { zero_train_options options; char *model_dir, *tokenizer; } own; // zero_train's: what it was given, with the model's and tokenizer's own directories
     zero_logger logger;         // silent on ranks above 0
     // what is trained, on what
     zr_corpus *corpus, *val_corpus; // val_corpus only where --val names a file

@@ -32,6 +32,36 @@ PY
     cmp out.txt loss.txt || fail "$name came back as another model"
 done
 
+# A run where a model is asked for: its model is taken, and this is said; a run without one says what there is.
+taken() {
+    local said='"qwen2" is a run: its model "qwen2/model" is taken'
+    expect 0 "$@"
+    [ "$(grep -cF "$said" err.txt)" -eq 1 ] || fail "$2 does not say once which model it takes: $(cat err.txt)"
+}
+expect 0 "$ZERO" eval --model qwen2/model --data "$TEXT" --threads 1
+cp out.txt loss.txt
+for launcher in "" "$ZERO run --ranks 2"; do
+    taken $launcher "$ZERO" eval --model qwen2 --data "$TEXT" --threads 1
+    cmp out.txt loss.txt || fail "the run's model is another: $launcher"
+done
+taken "$ZERO" generate --model qwen2 --chat chatml --tokens 5 --threads 1
+taken "$ZERO" data show --model qwen2 --data "$TEXT" --threads 1
+taken "$ZERO" data show --tokenizer qwen2 --data "$TEXT" --threads 1
+taken "$ZERO" tokenize --tokenizer qwen2 --data "$TEXT" --out ids.bin --threads 1
+taken "$ZERO" plan --model qwen2 --ranks 2
+taken "$ZERO" convert --from mistral/model --model qwen2 --to mixed
+taken "$ZERO" train --model qwen2 --data "$TEXT" --threads 1 --ranks 2 --steps 2 --save-every 1 --out further
+grep -q '"model": "qwen2/model"' further/config.json || fail "config.json does not name the model itself: $(grep model further/config.json)"
+expect 0 "$ZERO" verify further
+taken "$ZERO" train --new $TINY --tokenizer qwen2 --data "$TEXT" --threads 1 --steps 1 --dry-run
+mv further/model gone
+refused 64 'a run that has no model yet; zero convert --from further --to DIR makes one of its newest checkpoint, "further/checkpoints/step-00000002"' "$ZERO" eval --model further --data "$TEXT"
+refused 64 'is a checkpoint, not a model; zero convert --from further/checkpoints/step-00000002' "$ZERO" train --model further/checkpoints/step-00000002 --data "$TEXT" --out out
+rm -r further/checkpoints
+refused 64 'its best one so far is "further/best"' "$ZERO" generate --model further
+rm -r further/best
+refused 64 'neither a model nor a checkpoint yet' "$ZERO" generate --model further
+
 # A tied head may lie in the file; a head of its own must.
 python3 - <<'PY'
 import json, os
