@@ -57,6 +57,59 @@ static void test_many_sources(void **state)
     }
 }
 
+// What the header promises of source i after any number of samples: above its share - 1, below its share and the sum.
+static double bound(const double *weights, int count, int i)
+{
+    double sum = 0;
+    for (int k = 1; k <= i; k++) {
+        double rest = 0;
+        for (int j = k; j < count; j++)
+            rest += weights[j];
+        sum += weights[i] / rest;
+    }
+    return sum;
+}
+
+// Returns how far the worst source was from its share.
+static double check_bound(const double *weights, int count, int samples)
+{
+    double sum = 0, most[MOST], worst = 0;
+    int64_t had[MOST] = {0}, of;
+    for (int i = 0; i < count; i++) {
+        sum += weights[i];
+        most[i] = bound(weights, count, i) + 1e-9;
+    }
+    for (int s = 0; s < samples; s++) {
+        had[zr_mixture_source(weights, count, s, &of)]++;
+        for (int i = 0; i < count; i++) {
+            double off = (double)had[i] - weights[i] / sum * (s + 1);
+            assert_true(off < most[i]);
+            assert_true(off > (i + 1 == count ? -1e-9 : -1 - 1e-9));
+            worst = fmax(worst, fabs(off));
+        }
+    }
+    return worst;
+}
+
+static void test_bound(void **state)
+{
+    const double three[] = {0.55, 0.13, 0.32}, sorted[] = {0.55, 0.32, 0.13};
+    double weights[MOST];
+    uint32_t random = 1;
+    for (int round = 0; round < 400; round++) {
+        int count = 2 + round % 9;
+        for (int i = 0; i < count; i++) {
+            random = random * 1664525u + 1013904223u;
+            weights[i] = round % 3 ? 1e-3 + (double)(random >> 8) / (1 << 24) : 1 + random % 7919 * (random >> 31);
+        }
+        double worst = check_bound(weights, count, 700);
+        assert_true(count > 2 || worst < 1 + 1e-9);
+    }
+    double off = check_bound(three, 3, 1000);
+    assert_true(off > 1.5 && off < 1.72); // more than one: the bound of three is not that of two
+    assert_true(check_bound(sorted, 3, 1000) < 1.3);
+}
+
 // A share comes evenly: between two samples of a source lie about as many others as its share says.
 static void test_evenly(void **state)
 {
@@ -98,7 +151,7 @@ static void test_weights_of_all_sizes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_shares), cmocka_unit_test(test_many_sources), cmocka_unit_test(test_evenly),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_shares), cmocka_unit_test(test_many_sources), cmocka_unit_test(test_bound), cmocka_unit_test(test_evenly),
                                        cmocka_unit_test(test_long_run), cmocka_unit_test(test_weights_of_all_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
