@@ -15,10 +15,21 @@ static void put(const char *text, size_t length)
     cli_put_text(text, length);
 }
 
+// What the marks mean: once, before the first sample.
+static void explain(const look *l)
+{
+    if (l->color)
+        printf("The loss counts what is not \033[2mdimmed\033[0m; an \033[7mend token\033[0m stands out, and a new line follows it.\n\n");
+    else
+        printf("The loss does not count what is in [brackets]; a new line follows each end token.\n\n");
+}
+
 static int emit(void *user, zero_data_mark mark, const char *text, size_t length)
 {
     look *l = user;
     if (mark == ZERO_DATA_SAMPLE) {
+        if (!l->begun)
+            explain(l);
         printf("%s--- ", l->begun ? "\n\n" : "");
         put(text, length);
         printf(" ---\n");

@@ -257,7 +257,7 @@ const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_DATA] = {.name = "data", .usage = "show --data FILE... [--model DIR | --tokenizer KIND] [OPTION...]", .choices = "show", .run = cli_data,
         .purpose = "show the first batch that a training run would read, as text",
         .detail = "Text that the loss does not count (prompts, and the first token of each window) is dimmed on a terminal; elsewhere, or if "
-                  "NO_COLOR is set, it is in [brackets]. A new line follows each end token."},
+                  "NO_COLOR is set, it is in [brackets]. A new line follows each end token. The first line says so."},
     [CLI_DOCTOR] = {.name = "doctor", .usage = "[--path DIR]", .run = cli_doctor, .purpose = "show what this machine is, what it lacks, and how large a model it takes",
         .detail = "The disk of DIR is measured for about a second, in a scratch file that is removed afterwards."},
 };

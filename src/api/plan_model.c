@@ -208,9 +208,14 @@ static const zr_plan_row *row_of_stage(const zr_plan_row *rows, int count, int s
     return &rows[0];
 }
 
-static void append_command(const planner *p, const zr_plan_row *row, zr_buffer *out)
+static bool is_of_row(const char *key)
 {
-    static const char *const of_row[] = {"zero_optimization.stage", "train_micro_batch_size_per_gpu"};
+    return !strcmp(key, "zero_optimization.stage") || !strcmp(key, "train_micro_batch_size_per_gpu");
+}
+
+// The run that the options describe; row NULL: one whose stage is chosen when it starts.
+static void append_train(const planner *p, const zr_plan_row *row, zr_buffer *out)
+{
     const zero_plan_options *options = p->options;
     zr_buffer_printf(out, "  zero train %s %s --data text.txt --out run", options->new_spec ? "--new" : "--model", options->new_spec ? options->new_spec : p->model_path);
     if (options->config_path)
@@ -218,12 +223,42 @@ static void append_command(const planner *p, const zr_plan_row *row, zr_buffer *
     if (options->seq)
         zr_buffer_printf(out, " --seq %lld", (long long)options->seq);
     for (int i = 0; i < options->override_count; i++)
-        if (strcmp(options->overrides[i].key, of_row[0]) && strcmp(options->overrides[i].key, of_row[1]))
+        if (!row || !is_of_row(options->overrides[i].key))
             zr_buffer_printf(out, " %s %s", options->overrides[i].flag, options->overrides[i].value);
-    zr_buffer_printf(out, " --ranks %d --stage %d", row->ranks, row->stage);
-    if (!p->config->elastic)
+    zr_buffer_printf(out, " --ranks %d", row ? row->ranks : ZR_MAX(options->ranks, 1));
+    if (row)
+        zr_buffer_printf(out, " --stage %d", row->stage);
+    if (row && !p->config->elastic)
         zr_buffer_printf(out, " --micro-batch %lld", (long long)row->micro_batch);
     zr_buffer_printf(out, "\n");
+}
+
+// A plan knows bytes, not seconds: what measures them, of a new model without offload, by ranks that this machine has cores for.
+static void append_bench(const planner *p, const zr_plan_row *row, zr_buffer *out)
+{
+    const zero_plan_options *options = p->options;
+    if (!options->new_spec || options->config_path || row->ranks > zr_cpu_budget_get().allowed)
+        return;
+    zr_buffer_printf(out, "How long its steps take on this machine:\n  zero bench step --new %s --seq %lld --dtype %s --ranks %d --stage %d --micro-batch %lld\n", options->new_spec,
+                     (long long)p->seq, p->settings.precision.name, row->ranks, row->stage, (long long)row->micro_batch);
+}
+
+static void append_command(const planner *p, const zr_plan_row *row, zr_buffer *out)
+{
+    append_train(p, row, out);
+    append_bench(p, row, out);
+}
+
+// Where no row fits.
+static void append_way_out(const planner *p, zr_buffer *out)
+{
+    const zero_plan_options *options = p->options;
+    zr_buffer_printf(out, "A shorter window (--seq) and a smaller micro-batch (--micro-batch) need less.\n");
+    if (p->config->offload.optimizer != ZERO_TIER_device || p->config->offload.parameters != ZERO_TIER_device)
+        return;
+    zr_buffer_printf(out, "States can lie on the host or on NVMe (docs/offload.md). With {\"libzero\": {\"offload\": \"auto\", \"nvme_path\": \"DIR\"}} in auto.json, this shows "
+                          "what goes where:\n  zero plan %s %s --config auto.json --device-memory BYTES\n", options->new_spec ? "--new" : "--model",
+                     options->new_spec ? options->new_spec : p->model_path);
 }
 
 // "2.00 GB a rank and 512 MB on a rank's device"
@@ -296,8 +331,10 @@ static void append_text(const planner *p, const zr_plan_row *rows, int count, zr
     zr_buffer_printf(out, choice ? "\nThe least that fits into " : "\nNothing of this fits into ");
     append_limits(p, out);
     zr_buffer_printf(out, choice ? ":\n" : ".\n");
-    if (!choice)
+    if (!choice) {
+        append_way_out(p, out);
         return;
+    }
     zr_plan_row command = *choice;
     command.micro_batch = ZR_MIN(command.micro_batch, command.largest);
     append_command(p, &command, out);
@@ -341,7 +378,9 @@ static zero_status plan_automatic(const planner *p, zr_buffer *out, zero_error *
     zr_placement_table(&answer, out);
     zr_buffer_printf(out, "\noffload  auto: ");
     zr_placement_describe(&answer, ZR_PLACEMENT_LINES, out);
-    zr_buffer_printf(out, "\n");
+    zr_buffer_printf(out, answer.chosen < 0 ? "\nA shorter window (--seq), a smaller micro-batch (--micro-batch) and more ranks need less.\n" : "\n\nThe command:\n");
+    if (answer.chosen >= 0)
+        append_train(p, NULL, out);
     return ZERO_OK;
 }
 

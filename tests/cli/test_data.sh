@@ -25,6 +25,7 @@ PY
 
 # The first batch as text: prompts in brackets, dim on a terminal.
 expect 0 "$ZERO" data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1
+[ "$(grep -cF 'The loss does not count what is in [brackets]' out.txt)" -eq 1 ] || fail "no legend: $(head -3 out.txt)"
 grep -qF 'Four.<|im_end|>[' out.txt || fail "what the assistant says: $(cat out.txt)"
 grep -qF 'The owl is] wise.' out.txt || fail "the completion: $(cat out.txt)"
 grep -qE '^--- sample 0: chat.jsonl, tokens [0-9]+ to [0-9]+ of [0-9]+; [0-9]+ of 170 targets count ---$' out.txt || fail "the sample's line: $(cat out.txt)"
@@ -32,6 +33,7 @@ expect 0 "$ZERO" data show --data "$TEXT:0.5" many.jsonl:0.5 --chat chatml --seq
 [ "$(grep -c '^--- sample .*many.jsonl' out.txt)" -eq 4 ] || fail "half of the samples: $(grep sample out.txt)"
 if command -v script >/dev/null; then
     script -qc "'$ZERO' data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1" /dev/null </dev/null >tty.txt
+    grep -qF "not $(printf '\033[2mdimmed')" tty.txt || fail "no legend on a terminal: $(cat -v tty.txt)"
     grep -qF "$(printf '\033[2m')" tty.txt || fail "a terminal, but nothing is dim: $(cat -v tty.txt)"
     NO_COLOR=1 script -qc "'$ZERO' data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1" /dev/null </dev/null >tty.txt
     ! grep -qF "$(printf '\033')" tty.txt || fail "NO_COLOR is not kept"

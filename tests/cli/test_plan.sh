@@ -24,10 +24,25 @@ expect 0 "$ZERO" plan --model run/model --ranks 4
 expect 0 "$ZERO" plan --model run/model/config.json --ranks 4
 
 expect 0 "$ZERO" plan --new $TINY --memory 2MB
-command=$(tail -1 out.txt)
+command=$(grep '^  zero train ' out.txt)
 rm -rf run
 case $command in *"zero train --new $TINY --data text.txt"*) ;; *) fail "no command: $command" ;; esac
 (cd "$WORK" && PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --threads 1 --steps 1 --quiet) || fail "the command does not run: $command"
+
+# It points on: to the time of a step, and where nothing fits to what needs less.
+command=$(grep '^  zero bench step ' out.txt) || fail "no command for the time of a step: $(tail -2 out.txt)"
+(PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --threads 1 --seconds 0.001 >bench.txt) || fail "the command does not run: $command"
+grep -q 'stage 0' bench.txt || fail "bench step: $(cat bench.txt)"
+expect 0 "$ZERO" plan --new $TINY --memory 1KB
+grep -q "zero plan --new $TINY --config auto.json --device-memory" out.txt || fail "nothing fits, and no way out: $(tail -2 out.txt)"
+mkdir nvme
+echo '{"libzero": {"offload": "auto", "nvme_path": "nvme"}}' >auto.json
+expect 0 "$ZERO" plan --new $TINY --config auto.json --device-memory 1GB --micro-batch 2
+command=$(grep '^  zero train ' out.txt) || fail "no command after a placement was chosen: $(tail -2 out.txt)"
+rm -rf run
+(PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --threads 1 --steps 1 --quiet) || fail "the command does not run: $command"
+expect 0 "$ZERO" plan --new $TINY --config auto.json --device-memory 1KB
+grep -q 'a smaller micro-batch (--micro-batch) and more ranks need less' out.txt || fail "nothing fits, and no way out: $(tail -2 out.txt)"
 
 # Where states are offloaded each tier's bytes are told apart; a stage that cannot offload them has no row; budgets are held against them.
 mkdir disk
@@ -50,7 +65,7 @@ fits() { expect 0 "$ZERO" plan --new $TINY --micro-batch 3 --ranks 2 --config of
 [ "$(fits --memory $((($(cat device) + $(cat host) / 2))))" = '"fits":true' ] || fail "a memory of exactly the plan's bytes"
 expect 0 "$ZERO" plan --new $TINY --config offload.json --device-memory 1MB --dtype bf16
 grep -q 'parameters on NVMe, gradients and optimizer states on the host: stage 3 alone' out.txt || fail "where states lie"
-command=$(tail -1 out.txt)
+command=$(grep '^  zero train ' out.txt)
 case $command in *"--config offload.json --dtype bf16 --device-memory 1000000 --ranks "*) ;; *) fail "no command: $command" ;; esac
 rm -rf run
 (PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --threads 1 --steps 1 --quiet) || fail "the command does not run: $command"
