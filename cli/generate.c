@@ -20,9 +20,32 @@ typedef struct answers {
     bool json, echo, failed;    // echo: the prompt before its answer
 } answers;
 
+typedef struct stream { // one answer, on standard output as it comes
+    const char *prompt; // comes before it; NULL: an answer alone
+    bool began;
+    FILE *later;        // what would stand within the text is said after it; NULL: no memory for that
+} stream;
+
+static void begin(stream *s)
+{
+    if (!s->began && s->prompt)
+        fputs(s->prompt, stdout);
+    s->began = true;
+}
+
 static int put(void *user, int64_t prompt, const char *text, size_t length)
 {
+    begin(user);
     return !cli_put_text(text, length) || fflush(stdout) != 0;
+}
+
+static void log_around(void *user, zero_log_level level, const char *message)
+{
+    stream *s = user;
+    if (s->began && s->later && level <= ZERO_LOG_WARNING)
+        fprintf(s->later, "%s\n", message);
+    else
+        cli_log_stderr(NULL, level, message);
 }
 
 static int keep(void *user, int64_t prompt, const char *text, size_t length)
@@ -96,16 +119,25 @@ static void finish(void *user, int64_t prompt, zero_finish why, int64_t tokens)
     all->failed |= fflush(stdout) != 0;
 }
 
-static int stream(const cli_command *command, zero_generate_options *options)
+static int put_one(const cli_command *command, zero_generate_options *options)
 {
+    char *warnings = NULL;
+    size_t length = 0;
+    stream s = {.prompt = options->prompt_count && !options->chat ? options->prompts[0] : NULL, .later = open_memstream(&warnings, &length)};
     zero_error error = {0};
     options->emit = put;
-    if (options->prompt_count && !options->chat)
-        fputs(options->prompts[0], stdout);
-    if (zero_generate(options, &error) != ZERO_OK)
-        return cli_fail(command, &error);
-    putchar('\n');
-    return 0;
+    options->user = &s;
+    options->logger = (zero_logger){.write = log_around, .user = &s};
+    zero_status status = zero_generate(options, &error);
+    if (status == ZERO_OK)
+        begin(&s);
+    if (s.began)
+        putchar('\n');
+    fflush(stdout);
+    if (s.later && fclose(s.later) == 0)
+        fputs(warnings, stderr);
+    free(warnings);
+    return status == ZERO_OK ? 0 : cli_fail(command, &error);
 }
 
 static int collect(const cli_command *command, zero_generate_options *options, bool json)
@@ -142,7 +174,7 @@ static int with_prompts(const cli_arguments *a, zero_generate_options *options, 
         prompts[options->prompt_count++] = file->at[i];
     options->prompts = prompts;
     bool json = a->given[OPT_JSON];
-    int code = options->prompt_count > 1 || json ? collect(a->command, options, json) : stream(a->command, options);
+    int code = options->prompt_count > 1 || json ? collect(a->command, options, json) : put_one(a->command, options);
     free(prompts);
     return code;
 }

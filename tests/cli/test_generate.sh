@@ -79,6 +79,10 @@ train --tokenizer chars --steps 60 --lr 3e-3 --out run
 expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --prompt "12 times 3 is 36, said the owl. 13 times" --tokens 90 --threads 1
 [ "$(grep -c 'the context of 32 tokens is full' err.txt)" -eq 1 ] || fail "a full context is not said once: $(cat err.txt)"
 [ "$(grep -c '90 tokens ---' out.txt)" -eq 2 ] || fail "a full context ends the text"
+# A text that streams is not broken by it: where both streams are one, it stands after the text.
+expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --tokens 90 --threads 1
+"$ZERO" generate --model run/model --prompt "12 times 3" --tokens 90 --threads 1 >both.txt 2>&1
+tail -n 1 both.txt | grep -q '^prompt 0: the context of 32 tokens is full' && sed '$d' both.txt | cmp -s - out.txt || fail "a warning stands within the text: $(cat both.txt)"
 expect 0 "$ZERO" generate --model run/model --prompt "12 times 3 is 36" --tokens 40 --temperature 0.5 --top-k 1 --threads 1 --json
 python3 - "$ZERO" <<'PY' || fail "text after a full context is not that of its later half"
 import json, subprocess, sys
