@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
-#include "comm/implementations.h"
 #include "compute/compute.h"
 #include "memory/arena.h"
 #include <zero/tools.h>
@@ -97,31 +96,6 @@ static zero_status look_at_compute(const zr_doctor *d, zero_error *error)
     return status;
 }
 
-static bool in_path(const char *program, char *out, size_t size)
-{
-    const char *at = getenv("PATH");
-    for (at = at ? at : ""; *at; at += strspn(at, ":")) {
-        int length = (int)strcspn(at, ":");
-        snprintf(out, size, "%.*s/%s", length, at, program);
-        if (access(out, X_OK) == 0)
-            return true;
-        at += length;
-    }
-    return false;
-}
-
-static void look_at_mpi(const zr_doctor *d)
-{
-    char path[512];
-    const zr_mpi_module *module;
-    zero_error error = {0};
-    bool launcher = in_path("mpirun", path, sizeof path);
-    if (zr_mpi_load(&module, &error) == ZERO_OK)
-        zr_doctor_say(d, "MPI", "module found; %s%s", launcher ? path : "no mpirun in PATH", launcher ? "" : " (libopenmpi-dev openmpi-bin)");
-    else
-        zr_doctor_say(d, "MPI", "%s (only needed for several machines)", error.message);
-}
-
 static int64_t look_at_memory(const zr_doctor *d)
 {
     char reason[128];
@@ -181,7 +155,7 @@ zero_status zero_doctor(const zero_doctor_options *options, void (*write)(void *
     look_at_processor(&d);
     zero_status status = look_at_compute(&d, error);
     int64_t memory = look_at_memory(&d);
-    look_at_mpi(&d);
+    zr_doctor_mpi(&d);
     look_at_io(&d);
     look_at_limit(&d, "locked memory", RLIMIT_MEMLOCK, 8 << 20);
     look_at_limit(&d, "open files", RLIMIT_NOFILE, 1024);

@@ -1,4 +1,4 @@
-// zero_doctor, between doctor.c and doctor_disk.c.
+// zero_doctor, between doctor.c, doctor_disk.c and doctor_mpi.c.
 #ifndef ZR_API_DOCTOR_H
 #define ZR_API_DOCTOR_H
 
@@ -13,5 +13,8 @@ void zr_doctor_say(const zr_doctor *doctor, const char *what, const char *format
 
 // The disk behind a directory, measured for about a second, and the largest models that fit into `memory` bytes and into that disk.
 void zr_doctor_disk(const zr_doctor *doctor, const char *directory, int64_t memory);
+
+// Whether several machines can train together: the module, which MPI it was built with, and whose mpirun is in PATH.
+void zr_doctor_mpi(const zr_doctor *doctor);
 
 #endif

@@ -18,5 +18,6 @@ typedef struct zr_mpi_module {
     zero_status (*open)(int expected_size, double timeout, zero_comm **out, zero_error *error); // 0: any size
 } zr_mpi_module;
 zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error); // ZERO_ERR_UNSUPPORTED where there is no module
+void zr_mpi_library(char *out, size_t size); // which MPI the loaded module stands on, in its own words: "Open MPI v4.1.4"
 
 #endif

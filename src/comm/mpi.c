@@ -89,8 +89,7 @@ static void mpi_destroy(zero_comm *comm)
     bool alive = false, aborted = false;
     if (mpi->failed)
         return; // messages may still be under way into this memory, and MPI_Finalize would wait for ranks that will not come
-    int gone = 0;
-    MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE);
+    zr_mpi_beats_gone(comm);
     zr_mpi_hear(comm, &abort, &alive, &aborted);
     if (mpi->finalize)
         MPI_Finalize();

@@ -56,11 +56,24 @@ zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error)
     library = library ? library : try_load("", "", problem, sizeof problem);
     if (!library)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "there is no %s beside the program (%s) or in %s: build where an MPI is installed (libopenmpi-dev)%s",
+                       "there is no %s beside the program (%s) or in %s: build where an MPI is installed (Debian: libopenmpi-dev, or libmpich-dev)%s",
                        ZR_MPI_MODULE, own, ZR_MODULE_DIR, problem);
     const zr_mpi_module *module = dlsym(library, ZR_MPI_ENTRY);
     if (!module || module->comm_size != sizeof(zero_comm) || strcmp(module->version, zero_version()))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s is of another version of this library", ZR_MPI_MODULE);
     *out = module;
     return ZERO_OK;
+}
+
+void zr_mpi_library(char *out, size_t size)
+{
+    char text[16384] = ""; // MPICH asks for 8,192 bytes, Open MPI for 256
+    int length;
+    int (*ask)(char *, int *) = (int (*)(char *, int *))(uintptr_t)dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+    if (ask)
+        ask(text, &length);
+    text[strcspn(text, ",\n")] = 0; // "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2\nMPICH Release date: ..."
+    for (char *tab = text; (tab = strchr(tab, '\t'));)
+        *tab = ' ';
+    snprintf(out, size, "%s", *text ? text : "an MPI that does not say its name");
 }

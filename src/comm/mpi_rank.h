@@ -65,6 +65,7 @@ zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64
 // Until all messages of the batch have gone; slot may be NULL.
 zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot, zero_error *error);
 void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted); // takes in the notes that have arrived
+bool zr_mpi_beats_gone(zero_comm *comm); // whether no sign of life is under way
 void zr_mpi_progress(zero_comm *comm);
 void zr_mpi_abort(zero_comm *comm, const char *message);
 

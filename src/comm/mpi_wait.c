@@ -34,6 +34,16 @@ zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_erro
     return zr_fail(error, ZERO_ERR_PEER, "rank %d, %s, step %lld: MPI says: %s", comm->rank, doing, (long long)comm->step, text);
 }
 
+// MPI_Testall, one after the other: with MPICH's header gcc believes of statuses that are to be ignored that they are written.
+static int test_all(MPI_Request *requests, int count, bool *done)
+{
+    int code = MPI_SUCCESS, gone = 1;
+    for (int i = 0; i < count && gone && code == MPI_SUCCESS; i++)
+        code = MPI_Test(&requests[i], &gone, MPI_STATUS_IGNORE);
+    *done = gone && code == MPI_SUCCESS;
+    return code;
+}
+
 static MPI_Request *next_request(const zero_comm *comm, zr_mpi_batch *batch, int peer)
 {
     assert(batch->count < 2 * comm->size);
@@ -137,9 +147,9 @@ zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing
     patience patience = {.last = zr_clock_seconds()};
     int64_t begin = zr_recorder_begin(zr_wait_recorder(comm));
     for (int64_t polls = 1;; polls++) {
-        int done = 0;
+        bool done;
         pthread_mutex_lock(&mpi->lock);
-        int code = MPI_Testall(batch->count, batch->requests, &done, MPI_STATUSES_IGNORE);
+        int code = test_all(batch->requests, batch->count, &done);
         pthread_mutex_unlock(&mpi->lock);
         ZERO_TRY(zr_mpi_check(comm, code, doing, error));
         if (done) {
@@ -159,11 +169,28 @@ static void send_note(zr_mpi *mpi, const zr_mpi_note *note, size_t bytes, MPI_Re
             requests[r] = MPI_REQUEST_NULL;
 }
 
+bool zr_mpi_beats_gone(zero_comm *comm)
+{
+    zr_mpi *mpi = comm->impl;
+    bool gone;
+    return test_all(mpi->beats, comm->size, &gone) == MPI_SUCCESS && gone;
+}
+
+static bool await_beats(zero_comm *comm, double seconds)
+{
+    double start = zr_clock_seconds();
+    while (!zr_mpi_beats_gone(comm)) {
+        if (zr_clock_seconds() - start > seconds)
+            return false;
+        zr_sleep_seconds(SLEEP_SECONDS);
+    }
+    return true;
+}
+
 static void beat(zero_comm *comm, double now)
 {
     zr_mpi *mpi = comm->impl;
-    int gone = 0;
-    if (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) != MPI_SUCCESS || !gone)
+    if (!zr_mpi_beats_gone(comm))
         return;
     mpi->beat_at = now;
     mpi->beat = (zr_mpi_note){.kind = ZR_MPI_BEAT, .rank = comm->rank, .step = comm->step};
@@ -188,19 +215,11 @@ static void tell_all(zero_comm *comm, const char *message)
     zr_mpi *mpi = comm->impl;
     zr_mpi_note note = {.kind = ZR_MPI_ABORT, .rank = comm->rank, .step = comm->step};
     snprintf(note.text, sizeof note.text, "rank %d gave up at step %lld: %.900s", comm->rank, (long long)comm->step, message);
-    double start = zr_clock_seconds();
-    int gone = 0;
-    while (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !gone &&
-           zr_clock_seconds() - start < ABORT_SECONDS)
-        zr_sleep_seconds(SLEEP_SECONDS);
-    if (!gone)
+    if (!await_beats(comm, ABORT_SECONDS))
         return;
     mpi->beat = note;
     send_note(mpi, &mpi->beat, sizeof mpi->beat, mpi->beats, comm->rank, comm->size);
-    gone = 0;
-    while (MPI_Testall(comm->size, mpi->beats, &gone, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !gone &&
-           zr_clock_seconds() - start < 2 * ABORT_SECONDS)
-        zr_sleep_seconds(SLEEP_SECONDS);
+    await_beats(comm, ABORT_SECONDS);
 }
 
 void zr_mpi_abort(zero_comm *comm, const char *message)

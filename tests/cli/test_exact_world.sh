@@ -67,7 +67,7 @@ done
 
 if command -v mpirun >/dev/null && "$ZERO" doctor | grep -q "^MPI *module found"; then
     export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # Open MPI leaks at its end
-    expect 0 mpirun --allow-run-as-root --oversubscribe -n 2 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --config config.json --steps 5 --lr 1e-2 --dtype bf16 --comm mpi --out mpi
+    expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --config config.json --steps 5 --lr 1e-2 --dtype bf16 --comm mpi --out mpi
     same one-bf16 mpi
 fi
 

@@ -72,6 +72,6 @@ print(f"shared / apart {shared / apart:.2f} (8/12), kept / apart {kept / apart:.
 sys.exit(not (shared < 0.75 * apart and kept < 0.58 * apart))
 PY
 got=0
-mpirun --allow-run-as-root --oversubscribe -n 2 "$ZERO" train "${common[@]}" --comm mpi --config wrong.json --out wrong >out.txt 2>err.txt || got=$?
+"${MPIRUN[@]}" -n 2 "$ZERO" train "${common[@]}" --comm mpi --config wrong.json --out wrong >out.txt 2>err.txt || got=$?
 [ $got -ne 0 ] && grep -q 'zero_hpz_partition_size is 4, but 2 ranks share the memory of a machine here: it has to be 2, or 1' err.txt || fail "a wrong zero_hpz_partition_size: $(cat err.txt)"
 echo "fewer bytes, the same weights"

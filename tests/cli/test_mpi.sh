@@ -4,17 +4,16 @@
 command -v mpirun >/dev/null || { echo "SKIPPED: there is no mpirun on this machine"; exit 77; }
 "$ZERO" doctor | grep -q "^MPI *module found" || { echo "SKIPPED: this build has no module for MPI"; exit 77; }
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # Open MPI leaks at its end
-mpi=(mpirun --allow-run-as-root --oversubscribe)
 common=(train --new $TINY --data "$TEXT" --threads 1 --quiet --val none --steps 4 --micro-batch 2 --accumulation 2)
 expect 0 "$ZERO" "${common[@]}" --ranks 2 --stage 1 --out local
-expect 0 "${mpi[@]}" -n 2 "$ZERO" "${common[@]}" --stage 3 --out auto
-expect 0 "${mpi[@]}" -n 2 "$ZERO" "${common[@]}" --stage 3 --comm mpi --out mpi3
-expect 0 "${mpi[@]}" -n 2 "$ZERO" "${common[@]}" --stage 2 --comm mpi --out mpi2
+expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" "${common[@]}" --stage 3 --out auto
+expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" "${common[@]}" --stage 3 --comm mpi --out mpi3
+expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" "${common[@]}" --stage 2 --comm mpi --out mpi2
 for run in auto mpi3 mpi2; do
     [ "$(fingerprint $run)" = "$(fingerprint local)" ] || fail "$run differs from local"
 done
 got=0
-timeout 100 "${mpi[@]}" -n 2 "$ZERO" "${common[@]}" --ranks 3 --out wrong >out.txt 2>err.txt || got=$?
+timeout 100 "${MPIRUN[@]}" -n 2 "$ZERO" "${common[@]}" --ranks 3 --out wrong >out.txt 2>err.txt || got=$?
 [ $got -ne 0 ] && [ "$(grep -c 'but the launcher started 2' err.txt)" -eq 1 ] || fail "--ranks that disagrees: $got, $(cat err.txt)"
 [ ! -e wrong ] || fail "a refused run left something"
 echo "the same bits under mpirun"

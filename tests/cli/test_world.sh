@@ -21,7 +21,7 @@ for ranks in 3 4; do
     common=(train --new $TINY --data "$TEXT" --threads 1 --quiet --val none --steps 3 --micro-batch 1 --accumulation 3 --lr 1e-3)
     expect 0 "$ZERO" "${common[@]}" --ranks $ranks --stage 0 --out local --overwrite
     for stage in 1 3; do
-        expect 0 mpirun --allow-run-as-root --oversubscribe -n $ranks "$ZERO" "${common[@]}" --comm mpi --stage $stage --out mpi --overwrite
+        expect 0 "${MPIRUN[@]}" -n $ranks "$ZERO" "${common[@]}" --comm mpi --stage $stage --out mpi --overwrite
         [ "$(fingerprint mpi)" = "$(fingerprint local)" ] || fail "MPI at stage $stage differs from shared memory at stage 0, $ranks ranks"
     done
 done
