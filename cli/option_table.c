@@ -132,6 +132,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard = "2", .help = "how many of the newest checkpoints stay; 0: all"},
     [OPT_RESUME] = {.name = "--resume", .kind = CLI_FLAG, .commands = TRAIN,
         .help = "continue from the newest intact checkpoint of --out, or start from the beginning if there is none"},
+    [OPT_ALLOW_CHANGE] = {.name = "--allow-change", .argument = "NAMES", .kind = CLI_TEXT, .commands = TRAIN,
+        .help = "with --resume: what may differ from the model of the checkpoint, names with commas between them: dropout"},
     [OPT_GRACE] = {.name = "--grace", .argument = "SECONDS", .kind = CLI_REAL, .commands = RUN, .least = 0.001, .most = 1e9,
         .standard = "30", .help = "SIGTERM and Ctrl-C are passed on; ranks that still run after this time are killed, and a second signal kills them at once"},
     [OPT_RESTARTS] = {.name = "--restarts", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN | RUN, .least = 0, .most = 1e6, .standard = "0",

@@ -17,6 +17,8 @@ static int check(const cli_arguments *a)
         return cli_fail_usage(a->command, "no text: --data FILE names what to train on");
     if (!a->given[OPT_OUT] && !a->given[OPT_DRY_RUN])
         return cli_fail_usage(a->command, "no place for the model: --out DIR names one (--dry-run needs none)");
+    if (a->given[OPT_ALLOW_CHANGE] && !a->given[OPT_RESUME])
+        return cli_fail_usage(a->command, "--allow-change says what may differ from a checkpoint: --resume is missing");
     if (a->given[OPT_STEPS] && a->given[OPT_EPOCHS])
         return cli_fail_usage(a->command, "--steps and --epochs are both given; one of them says how long to train");
     return 0;
@@ -45,7 +47,7 @@ static zero_train_options options_of(const cli_arguments *a, const cli_overrides
         .job = zero_run_job(), .restarted = zero_restart_count() > 0,
         .stop = signals->stop, .end_by = end_of_allocation(),
         .profile = a->text[OPT_PROFILE], .dry_run = a->given[OPT_DRY_RUN], .strict = a->given[OPT_STRICT], .overwrite = a->given[OPT_OVERWRITE],
-        .ignore_unused = a->given[OPT_IGNORE_UNUSED],
+        .allow_change = a->text[OPT_ALLOW_CHANGE], .ignore_unused = a->given[OPT_IGNORE_UNUSED],
         .logger = {.write = cli_console_log, .user = console}, .progress = cli_console_progress, .progress_user = console,
     };
 }

@@ -35,6 +35,7 @@ typedef struct zero_options {
     int64_t total_steps;      // updates of the run: what "auto" in a schedule needs, and how far its beta1 is checked; 0: unknown
     zero_logger logger;
     int inference;            // 1: no gradients and no optimizer are reserved; only zero_evaluate and the readers of weights may be called
+    const char *allow_change; // names, with commas, of what zero_load_checkpoint lets differ in the model: "dropout"; NULL: nothing
 } zero_options;
 
 typedef struct zero_step_info {
@@ -124,26 +125,11 @@ ZERO_API zero_status zero_write_parameter(zero_engine *engine, const char *name,
 ZERO_API zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error *error);
 ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error);
 
-// A training's whole state as a directory: weights, optimizer states, step, loss scale. It is there whole or not at all, whatever happens
-// while it is written. Each rank writes, and reads, its own ranges, with a checksum for each MiB; it loads on any number of ranks, at any
-// stage, on any tier and in any precision, for the same model, optimizer and global batch. fp16's loss scale goes on where both trainings have a
-// dynamic one, and at least at min_loss_scale; else it begins anew by the configuration, and a message says so. Saved and loaded at the same number of ranks,
-// and with libzero.exact_world at any power of two of them, a training goes on to the same bits. What lies at `directory` is replaced where it is a checkpoint.
-// Collective, between steps only. ZERO_ERR_IO; ZERO_ERR_DATA naming file and tensor; ZERO_ERR_USAGE where something that is no checkpoint is at `directory`.
-ZERO_API zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
-ZERO_API zero_status zero_load_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
-// The same while the next step is computed: between the two calls a thread of each rank writes states from where they lie, and an update
-// waits for what it is about to change. The directory is there once zero_end_checkpoint has returned, which waits for the rest. In between
-// nothing but steps may change states, and the engine stays. With states on NVMe, and under a delayed update, all is written by
-// zero_begin_checkpoint. Collective, between steps only. A failure leaves the engine as it is; *out is NULL after one, and freed by
-// zero_end_checkpoint in any case.
-typedef struct zero_checkpoint zero_checkpoint;
-ZERO_API zero_status zero_begin_checkpoint(zero_engine *engine, const char *directory, zero_checkpoint **out, zero_error *error);
-ZERO_API zero_status zero_end_checkpoint(zero_checkpoint *checkpoint, zero_error *error);
-
 ZERO_API void zero_destroy(zero_engine *engine); // not collective; NULL is allowed
 
 #ifdef __cplusplus
 }
 #endif
+#include <zero/checkpoint.h>
+
 #endif

@@ -65,6 +65,7 @@ typedef struct zero_train_options {
     zero_progress progress;
     void *progress_user;
     int ignore_unused;  // tensors of model_dir that the model has no place for are left out with a warning, not refused
+    const char *allow_change; // with resume: names, with commas, of what may differ from the model of the checkpoint: "dropout"; NULL: nothing
 } zero_train_options;
 
 // Collective over comm. See `zero train --help` and docs/ for what it writes into out_dir.

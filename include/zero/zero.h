@@ -2,6 +2,7 @@
 #ifndef ZERO_ZERO_H
 #define ZERO_ZERO_H
 
+#include <zero/checkpoint.h>
 #include <zero/comm.h>
 #include <zero/data.h>
 #include <zero/engine.h>

@@ -2,6 +2,8 @@
 #include "api/checkpoint.h"
 
 #include "comm/agree.h"
+#include "layers/layers.h"
+#include "model/model_compare.h"
 #include "model/unit.h"
 
 #include <stdio.h>
@@ -54,14 +56,21 @@ static json_t *describe_config(const zr_config *config)
     return object;
 }
 
+// config.json of a model of ours: what its tensors do not tell. NULL of anybody else's.
+static json_t *describe_model(const zero_engine *engine)
+{
+    const zr_lm_config *config = zr_lm_config_of(zr_engine_plan(engine)->model);
+    return config ? zr_lm_config_pack(config) : NULL;
+}
+
 static json_t *describe_state(zero_engine *engine)
 {
     const zr_progress now = zr_engine_progress(engine);
     const zr_config *config = zr_engine_config(engine);
-    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
+    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o*}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
                      now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow", (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis,
                      "gradient_scale", now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch, "exact_micro_batch", (json_int_t)zr_exact_micro_batch(config), "optimizer",
-                     zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine), "config", describe_config(config));
+                     zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine), "config", describe_config(config), "model_config", describe_model(engine));
 }
 
 zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, json_t *more, zr_state_vectors *vectors, json_t **state, zero_error *error)

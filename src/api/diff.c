@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "checkpoint/compare.h"
 #include "api/run_directory.h"
+#include "model/model_compare.h"
 #include "monitor/metrics_read.h"
 #include <zero/verify.h>
 
@@ -88,6 +89,27 @@ static bool same_members(const diff *d, const char *of, const char *const *keys,
     return true;
 }
 
+// What a checkpoint, or the config.json next to the weights, says of the model; false where nobody does in words of ours.
+static bool read_model(const char *path, const zr_source *source, zr_lm_config *out)
+{
+    const json_t *saved = json_object_get(source->state, "model_config");
+    return saved ? zr_lm_config_unpack(saved, path, out, NULL) == ZERO_OK : zr_lm_config_read_in(path, out, NULL) == ZERO_OK;
+}
+
+// Equal tensors are no equal models: heads, rotary settings, epsilons and dropout have none.
+static zero_status compare_models(diff *d, const char *const paths[2], const zr_source sources[2], zero_error *error)
+{
+    zr_lm_config models[2];
+    zr_lm_difference found;
+    for (int i = 0; i < 2; i++)
+        if (!read_model(paths[i], &sources[i], &models[i]))
+            return ZERO_OK;
+    ZERO_TRY(zr_lm_compare(&models[0], &models[1], 0, &found, error));
+    if (found.found)
+        say(d, "%s: the model's \"%s\" is %s in %s and %s in %s\n", d->what, found.key, found.values[0], paths[0], found.values[1], paths[1]);
+    return ZERO_OK;
+}
+
 static zero_status compare_open(diff *d, zr_source *a, zr_source *b, zero_error *error)
 {
     static const char *const keys[] = {"step", "updates", "seed", "train_batch_size", "loss_scale"};
@@ -109,6 +131,8 @@ static zero_status compare_paths(diff *d, const char *a, const char *b, const ch
     zero_status status = zr_source_open(a, &sources[0], error);
     if (status == ZERO_OK)
         status = zr_source_open(b, &sources[1], error);
+    if (status == ZERO_OK)
+        status = compare_models(d, (const char *const[2]){a, b}, sources, error);
     if (status == ZERO_OK)
         status = compare_open(d, &sources[0], &sources[1], error);
     zr_source_close(&sources[1]);

@@ -8,6 +8,7 @@
 #include "api/tiling.h"
 #include "base/cpu.h"
 #include "comm/agree.h"
+#include "model/model_compare.h"
 #include "model/unit.h"
 
 #include <string.h>
@@ -203,10 +204,13 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
 {
     zr_queue *queue = NULL;
     zr_plan *plan = NULL;
+    zr_lm_changes changes = 0;
     *out = NULL;
     zero_status status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error);
     if (status == ZERO_OK)
         status = zr_tiling_check(config, options->model, error);
+    if (status == ZERO_OK)
+        status = zr_lm_changes_parse(options->allow_change, &changes, error);
     if (status == ZERO_OK)
         status = make_plan(options, config, queue, &plan, error);
     if (status == ZERO_OK && options->comm->size > 1 && wants_overlap(config, options->comm, queue->threads))
@@ -219,7 +223,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         return status;
     }
     zr_engine_parts parts = {.plan = plan, .config = config, .queue = queue, .comm = options->comm, .seed = options->seed, .logger = options->logger,
-                             .nvme = nvme_of(&config->offload, faults)};
+                             .changes = changes, .nvme = nvme_of(&config->offload, faults)};
     return zr_engine_create(&parts, out, error);
 }
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "comm/agree.h"
 #include "layers/layers.h"
+#include "model/model_compare.h"
 #include <zero/files.h>
 
 #include <math.h>
@@ -27,6 +28,10 @@ static zero_status check_options(const zero_train_options *options, zero_error *
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.out_dir is missing");
     if (options->resume && options->overwrite)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.resume and options.overwrite are both given: a run goes on, or is replaced");
+    zr_lm_changes changes;
+    if (options->allow_change && !options->resume)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.allow_change (--allow-change) is of a run that goes on: options.resume (--resume) is missing");
+    ZERO_TRY(zr_lm_changes_parse(options->allow_change, &changes, error));
     if (options->steps && options->epochs > 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.steps and options.epochs are both given");
     return ZERO_OK;
@@ -68,7 +73,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(zr_threads_choose(train->comm, options->threads, &train->threads, error));
     zero_options engine = {.struct_size = sizeof engine, .model = train->model, .comm = train->comm,
                            .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
-                           .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .logger = train->logger};
+                           .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .allow_change = options->allow_change, .logger = train->logger};
     bool tiled;
     ZERO_TRY(zr_train_place(train, error));
     if (zr_tiling_apply(train->config, &train->model_config))

@@ -40,16 +40,6 @@ static zero_status prune(const zr_train *train, zero_error *error)
     return status;
 }
 
-// config.json of the model, for whoever makes one of the checkpoint.
-static json_t *describe_model(const zr_train *train)
-{
-    zr_buffer text = {0};
-    zr_lm_config_write(&train->model_config, &text);
-    json_t *config = text.failed ? NULL : json_loadb(text.data, text.length, 0, NULL);
-    zr_buffer_free(&text);
-    return config ? config : json_null();
-}
-
 static json_t *describe(const zr_train *train)
 {
     json_t *facts = json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", train->data_hash, "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics), "micro_batch",
@@ -82,7 +72,7 @@ static zero_status prepare(const zr_train *train, char **path, json_t **more, ze
 {
     *path = zr_checkpoint_path(train->options->out_dir, train->saving_step, error);
     zero_status status = *path ? ZERO_OK : ZERO_ERR_MEMORY;
-    *more = json_pack("{s:o, s:o}", "train", describe(train), "model_config", describe_model(train));
+    *more = json_pack("{s:o}", "train", describe(train));
     if (status == ZERO_OK && !*more)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", *path);
     if (status == ZERO_OK && train->comm->rank == 0)

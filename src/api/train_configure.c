@@ -228,6 +228,8 @@ static void describe_run(const zr_train *train, zr_buffer *out)
         append_text(out, "field", options->field);
     if (options->chat)
         append_text(out, "chat", options->chat);
+    if (options->allow_change)
+        append_text(out, "allow_change", options->allow_change);
     append_text(out, "backend", options->backend ? options->backend : "cpu");
     append_text(out, "comm", zero_comm_name(train->comm));
     append_text(out, "instructions", zr_train_instructions(train));

@@ -224,7 +224,7 @@ static zero_train_options options_of(verify *v)
         .val = val && strcmp(val, "the last tenth") ? val : NULL, .field = text_of(v->run, "field"), .chat = text_of(v->run, "chat"),
         .tokenizer = json_is_true(json_object_get(v->run, "tokenizer_of_model")) ? NULL : tokenizer, .config_path = v->config_path,
         .seq = number_of(v->run, "seq"), .steps = number_of(v->run, "steps"), .seed = -1, .eval_every = -1, .threads = (int)number_of(v->run, "threads"),
-        .backend = text_of(v->run, "backend"), .dry_run = 1, .ignore_unused = 1, // weights come from the checkpoint
+        .backend = text_of(v->run, "backend"), .allow_change = text_of(v->run, "allow_change"), .dry_run = 1, .ignore_unused = 1, // weights come from the checkpoint
         .logger = v->options->logger, .progress = compare_step, .progress_user = v,
     };
 }
@@ -268,11 +268,16 @@ static zero_status compare_states(verify *v, zero_engine *engine, const zr_manif
     return status;
 }
 
-static zero_status replay(verify *v, zr_train *train, zero_error *error)
+// The steps up to `to` were made by its model; `from` may be of before a change on purpose.
+static zero_status read_end(const verify *v, const zero_engine *engine, zr_manifest *manifest, zero_error *error)
 {
-    zr_manifest manifest = {0};
+    ZERO_TRY(zr_manifest_read(v->to, manifest, error));
+    return zr_checkpoint_compare_model(engine, v->to, manifest->state, 0, error);
+}
+
+static zero_status replay_steps(verify *v, zr_train *train, zero_error *error)
+{
     int64_t wrong;
-    ZERO_TRY(zr_train_make_engine(train, error));
     ZERO_TRY(zr_checkpoint_load(train->engine, v->from, NULL, error));
     train->first_step = v->result->from;
     ZERO_TRY(zr_train_loop(train, error));
@@ -282,7 +287,16 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
     wrong = v->wrong_step;
     ZERO_TRY(zr_comm_agree_on_largest(v->comm, &wrong, error));
     v->result->confirmed = wrong == 0;
-    zero_status status = zr_comm_agree(v->comm, zr_manifest_read(v->to, &manifest, error), error);
+    return ZERO_OK;
+}
+
+static zero_status replay(verify *v, zr_train *train, zero_error *error)
+{
+    zr_manifest manifest = {0};
+    ZERO_TRY(zr_train_make_engine(train, error));
+    zero_status status = zr_comm_agree(v->comm, read_end(v, train->engine, &manifest, error), error);
+    if (status == ZERO_OK)
+        status = replay_steps(v, train, error);
     if (status == ZERO_OK)
         status = compare_states(v, train->engine, &manifest, error);
     zr_manifest_free(&manifest);

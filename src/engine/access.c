@@ -11,6 +11,7 @@ zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->comm; }
 zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
 const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
 const zero_logger *zr_engine_logger(const zero_engine *engine) { return &engine->logger; }
+uint32_t zr_engine_changes(const zero_engine *engine) { return engine->changes; }
 void zr_engine_observe(zero_engine *engine, const zr_observer *observer) { engine->observer = *observer; }
 const char *zr_engine_io_description(const zero_engine *engine) { return engine->offload.io ? zr_io_description(engine->offload.io) : NULL; }
 double zr_engine_loss_scale(const zero_engine *engine) { return engine->scale.scale; }

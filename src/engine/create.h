@@ -11,6 +11,7 @@ typedef struct zr_engine_parts {
     zero_comm *comm;   // not owned
     uint64_t seed;
     zero_logger logger;
+    uint32_t changes;  // zr_engine_changes
     zr_nvme_options nvme;
 } zr_engine_parts;
 

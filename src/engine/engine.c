@@ -177,6 +177,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     if (!engine->comm->courier)
         engine->comm->threads = parts->queue->threads;
     engine->logger = parts->logger;
+    engine->changes = parts->changes;
     engine->seed = parts->seed;
     engine->gradient_scale = 1;
     engine->scale = zr_loss_scale_begin(&parts->config->loss_scale);

@@ -43,6 +43,7 @@ struct zero_engine {
     zero_comm *comm;   // not owned
     zr_queue *queue;
     zero_logger logger;
+    uint32_t changes;        // zr_engine_changes
     uint64_t seed;
     const zr_stage_ops *stage;
     struct zr_accessor accessor;

@@ -1,5 +1,6 @@
 // The architectures, and everything that is answered by asking one of them.
 #include "model/architecture.h"
+#include "model/model_compare.h"
 #include "model/model_json.h"
 #include "model/spec.h"
 #include <stdio.h>
@@ -98,6 +99,12 @@ zero_status zr_lm_config_read(const char *path, zr_lm_config *out, zero_error *e
     zero_status status = read_config(&file, out);
     zr_model_json_close(&file);
     return status;
+}
+
+zero_status zr_lm_config_unpack(const json_t *object, const char *name, zr_lm_config *out, zero_error *error)
+{
+    zr_model_json file = {.root = (json_t *)object, .at = object, .path = name, .error = error};
+    return json_is_object(object) ? read_config(&file, out) : zr_fail(error, ZERO_ERR_DATA, "%s: a JSON object is expected", name);
 }
 
 zero_status zr_lm_config_read_in(const char *directory, zr_lm_config *out, zero_error *error)

@@ -94,3 +94,45 @@ impossible loss_scale.scale 0.0 "from 1e-40 to 1e+40"
 impossible gradient_scale 1e300 "from 1e-40 to 1e+40"
 impossible loss_scale.hysteresis 4294967297 "from 0 to 1000000"
 impossible train.lines -1 "from 0 to"
+
+# A model of the same shapes that computes something else: both values are named, by resume, verify and diff.
+refuses_model() { # refuses_model RUN KEY WAS IS CHANGED_SPEC...: the run goes on with no other model than its own
+    local run=$1 key=$2 was=$3 is=$4
+    shift 4
+    expect 78 "$ZERO" train --data "$TEXT" --threads 1 --eval-every 0 --out "$run" --steps 4 --resume "$@"
+    told "is of a model whose \"$key\" is $was, this training's has $is"
+}
+begin_model() { rm -rf "$1" && expect 0 "$ZERO" train --data "$TEXT" --threads 1 --eval-every 0 --quiet --save-every 1 --steps 2 --out "$@"; }
+GPT=gpt2:layers=1,heads=2,width=16,context=16
+LLAMA=llama:layers=1,heads=4,kv_heads=2,width=32,context=16
+begin_model heads --new $GPT,dropout=0.5
+refuses_model heads n_head 2 4 --new gpt2:layers=1,heads=4,width=16,context=16,dropout=0.5
+refuses_model heads resid_pdrop 0.5 0.0 --new $GPT
+told "--allow-change dropout"
+expect 64 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --out heads --steps 4 --resume --allow-change heads
+told 'nothing is called "heads"; what may change on purpose: dropout'
+expect 64 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --out other --steps 4 --allow-change dropout
+told "--resume is missing"
+refuses_model heads n_head 2 4 --new gpt2:layers=1,heads=4,width=16,context=16 --allow-change dropout
+begin_model theta --new $LLAMA,theta=10000
+refuses_model theta rope_theta 10000.0 500000.0 --new $LLAMA,theta=500000
+cp -r theta/model edited && sed -i 's/"rms_norm_eps": [^,]*/"rms_norm_eps": 0.001/' edited/config.json
+begin_model further --model theta/model
+refuses_model further rms_norm_eps 1e-5 0.001 --model edited
+begin_model other_heads --new gpt2:layers=1,heads=4,width=16,context=16,dropout=0.5
+cp other_heads/checkpoints/step-00000002/manifest.json saved.json
+cp heads/checkpoints/step-00000002/*.safetensors other_heads/checkpoints/step-00000002/
+cp heads/checkpoints/step-00000002/manifest.json other_heads/checkpoints/step-00000002/ && manifest other_heads 2 model_config.n_head 4
+expect 1 "$ZERO" diff heads/checkpoints/step-00000002 other_heads/checkpoints/step-00000002
+told 'the tensors: the model'\''s "n_head" is 2 in heads/checkpoints/step-00000002 and 4 in other_heads'
+expect 1 "$ZERO" diff theta/model edited
+told 'the model'\''s "rms_norm_eps" is'
+sed -i "s/heads=2/heads=1/" heads/config.json
+expect 78 "$ZERO" verify heads
+told 'is of a model whose "n_head" is 2, this training'\''s has 1'
+sed -i "s/heads=1/heads=2/" heads/config.json
+expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --eval-every 0 --save-every 1 --quiet --keep 0 --out heads --steps 4 --resume --allow-change dropout
+expect 0 "$ZERO" verify heads --from-step 2 --to-step 4 # its step 3 was made without dropout, from a checkpoint that was made with it
+manifest heads 3 model_config none # as other programs and older ones write it
+rm -r heads/checkpoints/step-00000004
+expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --eval-every 0 --quiet --out heads --steps 4 --resume

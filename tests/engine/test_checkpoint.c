@@ -277,8 +277,9 @@ static void what_does_not_fit_is_refused(void **state)
     const struct { harness_case c; const char *words; } cases[] = {
         {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .optimizer = "SGD"}, "is one of AdamW, this training uses SGD"},
         {{.stage = 2, .ranks = 2, .accumulation = 2, .batch = 2, .load = c.load}, "train_batch_size of 4, this training has 8"},
-        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .width = 32}, "where the model has"},
-        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .layers = 3}, "has no tensor \"h.2."},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .width = 32}, "\"n_embd\" is 16, this training's has 32"},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .layers = 3}, "\"n_layer\" is 2, this training's has 3"},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .dropout = 0.5f}, "to change it on purpose: --allow-change dropout"},
         {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = "/nowhere"}, "/nowhere/manifest.json"},
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {

@@ -1,0 +1,100 @@
+#include "model/model_compare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Of config.json: what reads and names a model, or what only its first weights were drawn with. All other fields count.
+static const char *const no_arithmetic[] = {"architectures", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id", "initializer_range"};
+
+static const struct { const char *name, *keys[5]; } changes[] = {
+    {"dropout", {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout"}},
+};
+
+static zero_status refuse_change(const char *name, size_t length, zero_error *error)
+{
+    char known[128] = "";
+    for (int c = 0, at = 0; c < ZR_COUNT(changes) && at < (int)sizeof known; c++)
+        at += snprintf(known + at, sizeof known - (size_t)at, c ? ", %s" : "%s", changes[c].name);
+    return zr_fail(error, ZERO_ERR_USAGE, "allow-change: nothing is called \"%.*s\"; what may change on purpose: %s", (int)ZR_MIN(length, (size_t)80), name, known);
+}
+
+zero_status zr_lm_changes_parse(const char *names, zr_lm_changes *out, zero_error *error)
+{
+    *out = 0;
+    for (const char *at = names; at && *at;) {
+        size_t length = strcspn(at, ",");
+        int c = 0;
+        while (c < ZR_COUNT(changes) && (strlen(changes[c].name) != length || memcmp(changes[c].name, at, length)))
+            c++;
+        if (c == ZR_COUNT(changes))
+            return refuse_change(at, length, error);
+        *out |= (zr_lm_changes)1 << c;
+        at += length + (at[length] == ',');
+    }
+    return ZERO_OK;
+}
+
+static bool counts(const char *key)
+{
+    for (int i = 0; i < ZR_COUNT(no_arithmetic); i++)
+        if (!strcmp(no_arithmetic[i], key))
+            return false;
+    return true;
+}
+
+// The change that the key belongs to; -1: it may not change.
+static int change_of(const char *key)
+{
+    for (int c = 0; c < ZR_COUNT(changes); c++)
+        for (const char *const *of = changes[c].keys; *of; of++)
+            if (!strcmp(*of, key))
+                return c;
+    return -1;
+}
+
+static void print(const json_t *value, char *out, size_t size)
+{
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
+    snprintf(out, size, "%s", text ? text : "none");
+    free(text);
+}
+
+// The first key of a that b says otherwise, or does not have.
+static void compare(const json_t *a, const json_t *b, zr_lm_changes allowed, zr_lm_difference *out)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)a, key, value) {
+        int change = change_of(key);
+        if (out->found || !counts(key) || json_equal(value, json_object_get(b, key)) || (change >= 0 && allowed >> change & 1))
+            continue;
+        *out = (zr_lm_difference){.found = true, .change = change < 0 ? NULL : changes[change].name};
+        snprintf(out->key, sizeof out->key, "%s", key);
+    }
+}
+
+zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_changes allowed, zr_lm_difference *out, zero_error *error)
+{
+    json_t *of[2] = {zr_lm_config_pack(a), zr_lm_config_pack(b)};
+    *out = (zr_lm_difference){.found = false};
+    if (of[0] && of[1]) {
+        compare(of[0], of[1], allowed, out);
+        compare(of[1], of[0], allowed, out);
+    }
+    for (int i = 0; i < 2 && out->found; i++)
+        print(json_object_get(of[i], out->key), out->values[i], sizeof out->values[i]);
+    zero_status status = of[0] && of[1] ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "no memory for a model's configuration");
+    json_decref(of[0]);
+    json_decref(of[1]);
+    return status;
+}
+
+json_t *zr_lm_config_pack(const zr_lm_config *config)
+{
+    zr_buffer text = {0};
+    zr_lm_config_write(config, &text);
+    json_t *object = text.failed ? NULL : json_loadb(text.data, text.length, 0, NULL);
+    zr_buffer_free(&text);
+    return object;
+}
