@@ -41,7 +41,7 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
         .optimizer = optimizer,
         .on_device = 1 - o->ratio,
         .on_host = o->in_host,
-        .sub_group = o->sub_group,
+        .sub_group = o->sub_group ? o->sub_group : ZR_EACH_PARAMETER,
         .read_ahead = !inference && o->read_ahead && o->optimizer_buffers > 1, // between steps one portion is in memory
         .write_behind = !inference && o->write_behind && o->optimizer_buffers > 2,
         .visits_ahead = 2,
@@ -49,7 +49,7 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
         .block = o->block,
         .persistent = o->persistent,
         .persistent_most = o->persistent_most,
-        .live = o->live,
+        .live = ZR_MAX(o->live, 1), // 0 would be no limit
         .reuse = o->reuse,
     };
 }

@@ -20,8 +20,9 @@ static zero_status refuse_value(const zr_config *config, int index, zero_error *
     const zr_setting *setting = &config->settings[index];
     zero_status status = key->treatment == ZR_KEY_FORBIDDEN ? ZERO_ERR_CONFIG : ZERO_ERR_UNSUPPORTED;
     const char *path = setting->spelled ? setting->spelled->path : key->path;
-    return zr_fail(error, status, "%s: %s %s is refused: %s", zr_setting_where(config, setting).text, path,
-                   zr_value_shown(setting->value).text, key->reason);
+    bool plain = !json_is_object(setting->value) && !json_is_array(setting->value);
+    return zr_fail(error, status, "%s: %s%s%s is refused: %s", zr_setting_where(config, setting).text, path, plain ? " " : "",
+                   plain ? zr_value_shown(setting->value).text : "", key->reason);
 }
 
 zero_status zr_config_refuse(const zr_config *config, zero_error *error)

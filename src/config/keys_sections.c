@@ -12,7 +12,8 @@
 #define ELASTICITY "elasticity.enabled"
 #define ONE_SAVE "the library owns the save: each rank writes its own ranges of one file"
 #define NO_PIPELINE "there is no pipeline"
-#define REMOVED "DeepSpeed has removed it"
+#define REMOVED "DeepSpeed has removed it: 0.19.6 reads it, 0.19.8 refuses it"
+#define TO_FILES "it needs a network service; tensorboard and csv_monitor write the same values to files"
 
 const zr_key zr_keys_sections[] = {
     {.path = "activation_checkpointing.number_checkpoints", .type = ZR_KEY_INT, .standard = "null", .nullable = true, .above = true,
@@ -43,9 +44,9 @@ const zr_key zr_keys_sections[] = {
     {.path = "csv_monitor.job_name", .type = ZR_KEY_STRING, .standard = "DeepSpeedJobName", .needs = CSV_MONITOR,
      .help = "directory of the run"},
     {.path = "wandb", .type = ZR_KEY_OBJECT, .nullable = true, .treatment = ZR_KEY_REFUSED, .allowed = "null",
-     .reason = "it needs a network service", .help = "a monitor on the network"},
+     .reason = TO_FILES, .help = "a monitor on the network"},
     {.path = "comet", .type = ZR_KEY_OBJECT, .nullable = true, .treatment = ZR_KEY_REFUSED, .allowed = "null",
-     .reason = "it needs a network service", .help = "a monitor on the network"},
+     .reason = TO_FILES, .help = "a monitor on the network"},
     {.path = PROFILER, .type = ZR_KEY_BOOL, .standard = "false", .field = offsetof(zr_config, flops_profiler.enabled),
      .help = "count operations and time by unit, in one update"},
     {.path = "flops_profiler.profile_step", .type = ZR_KEY_INT, .standard = "1", .least = 1, .needs = PROFILER,
@@ -112,7 +113,7 @@ const zr_key zr_keys_sections[] = {
     {.path = "autotuning.min_train_micro_batch_size_per_gpu", .type = ZR_KEY_INT, .standard = "1",
      .treatment = ZR_KEY_NO_EFFECT, .reason = TUNING_OFF, .help = "least micro-batch"},
     {.path = ELASTICITY, .type = ZR_KEY_BOOL, .standard = "false",
-     .help = "choose the batch so that many numbers of ranks can share it"},
+     .help = "choose the batch so that many numbers of ranks can share it (DeepSpeed has removed the section: 0.19.6 reads it, 0.19.8 refuses it)"},
     {.path = "elasticity.max_train_batch_size", .type = ZR_KEY_INT, .standard = "null", .nullable = true, .above = true,
      .most = ZR_ELASTIC_MOST_SAMPLES, .needs = ELASTICITY, .help = "largest batch, in samples; needed"},
     {.path = "elasticity.micro_batch_sizes", .type = ZR_KEY_LIST, .standard = "null", .nullable = true, .needs = ELASTICITY,

@@ -3,6 +3,7 @@
 
 #define Z "zero_optimization."
 #define PLANNED "what is gathered, and when, follows from the static plan of units"
+#define MICS "DeepSpeed has removed MiCS: 0.19.6 reads it, 0.19.8 refuses it"
 #define MAPPED "weights are published by one all-gather of equal shards, or mapped on one machine"
 
 const zr_key zr_keys_zero[] = {
@@ -64,10 +65,12 @@ const zr_key zr_keys_zero[] = {
      .help = "stage 3 on several machines: the ranks of each machine, to keep a copy of all weights there, so that a step gathers over "
              "the network once; 1: weights are gathered again where they are needed again"},
     {.path = Z "mics_shard_size", .type = ZR_KEY_INT, .standard = "-1", .least = -1, .treatment = ZR_KEY_FORBIDDEN,
-     .allowed = "-1", .reason = "DeepSpeed has removed MiCS", .help = "MiCS: ranks of a partition group"},
+     .allowed = "-1", .reason = MICS, .help = "MiCS: ranks of a partition group"},
     {.path = Z "mics_hierarchical_params_gather", .type = ZR_KEY_BOOL, .standard = "false",
-     .treatment = ZR_KEY_FORBIDDEN, .allowed = "false", .reason = "DeepSpeed has removed MiCS",
+     .treatment = ZR_KEY_FORBIDDEN, .allowed = "false", .reason = MICS,
      .help = "MiCS: gather in two steps"},
+    {.path = Z "zeropp_loco_param", .type = ZR_KEY_ANY, .standard = "null", .nullable = true, .treatment = ZR_KEY_FORBIDDEN, .allowed = "null",
+     .reason = "DeepSpeed has removed LoCo: 0.19.6 reads it, 0.19.8 refuses it", .help = "error feedback of quantised gradients"},
     {.path = Z "zenflow", .type = ZR_KEY_ANY, .standard = "null", .nullable = true, .treatment = ZR_KEY_REFUSED,
      .allowed = "null", .reason = "ZenFlow is not built yet", .help = "updates without stalls when offloading"},
     {.path = Z "leaf_module", .type = ZR_KEY_ANY, .nullable = true, .treatment = ZR_KEY_NO_EFFECT,

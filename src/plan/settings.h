@@ -22,13 +22,16 @@ bool zr_precision_has_master(const zr_precision *precision); // beside the param
 
 #define ZR_TILE_ELEMS (1 << 20) // some MB of each vector keep every disk busy; more only takes memory
 
+#define ZR_EACH_PARAMETER (-1)  // zr_tiering.sub_group: no group has elements of two parameters, but where these share a chunk
+
 // Where model states live (ZeRO-Offload, ZeRO-Infinity), and in which portions they travel. Zeroed: everything on the device.
 typedef struct zr_tiering {
     zero_tier parameters;    // stage 3: of own shards; units read copies on the device
     zero_tier optimizer;     // stages 1 to 3: of master, states and accumulated gradients, which are updated from the host
     double on_device;        // part of the trained elements whose optimizer states stay on the device all the same (Twin-Flow: 1 - ratio)
     int64_t on_host;         // elements of parameters that stay on the host where the others are on NVMe
-    int64_t sub_group;       // elements that one group of the update has, at most, and never more than ZR_TILE_ELEMS where any travel; 0: no limit
+    int64_t sub_group;       // elements that one group of the update has, at most, and never more than ZR_TILE_ELEMS where any travel; 0: no limit;
+                             // or ZR_EACH_PARAMETER
     bool read_ahead;         // where states travel: the next tile is read while one is updated,
     bool write_behind;       // and the one before is written; each takes one more tile of host memory
     int visits_ahead;        // whose parameters are on their way from NVMe to the host, beside the one that is gathered next

@@ -18,10 +18,23 @@ static int64_t group_limit(const zr_plan *plan)
     return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
 }
 
+// Where a group has one parameter: the next chunk after `first` in which one begins, in the shard of any rank, as all ranks have one plan.
+static int64_t next_parameter(const zr_piece *piece, int64_t range, int64_t first)
+{
+    int64_t next = range;
+    for (int t = 0; t < piece->tensor_count; t++) {
+        int64_t begin = piece->tensors[t].first % range / ZR_CHUNK * ZR_CHUNK;
+        next = begin > first ? ZR_MIN(next, begin) : next;
+    }
+    return next;
+}
+
 static bool continues(const zr_plan *plan, const zr_piece *piece)
 {
     const zr_group *last = plan->group_count ? &plan->groups[plan->group_count - 1] : NULL;
     const zr_slice *before = plan->slice_count ? &plan->slices[plan->slice_count - 1] : NULL;
+    if (plan->settings.tiering.sub_group == ZR_EACH_PARAMETER)
+        return false;
     return last && before->group == plan->group_count - 1 && last->state_tier == piece->state_tier && last->parameter_tier == piece->parameter_tier &&
            last->count < group_limit(plan);
 }
@@ -45,10 +58,11 @@ static void cut_piece(zr_plan *plan, int p)
 {
     zr_piece *piece = &plan->pieces[p];
     int64_t range = range_of(plan, piece), limit = group_limit(plan);
+    bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     piece->slice_first = plan->slice_count;
     for (int64_t first = 0, count; first < range; first += count) {
         int64_t room = piece->state_first >= 0 && continues(plan, piece) ? limit - plan->groups[plan->group_count - 1].count : limit;
-        count = ZR_MIN(range - first, room);
+        count = ZR_MIN((alone ? next_parameter(piece, range, first) : range) - first, room);
         add_slice(plan, p, first, count);
     }
     piece->slice_count = plan->slice_count - piece->slice_first;
@@ -56,9 +70,10 @@ static void cut_piece(zr_plan *plan, int p)
 
 static int64_t most_slices(const zr_plan *plan)
 {
+    bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     int64_t most = plan->piece_count;
     for (int p = 0; p < plan->piece_count; p++)
-        most += range_of(plan, &plan->pieces[p]) / group_limit(plan) + 1;
+        most += range_of(plan, &plan->pieces[p]) / group_limit(plan) + 1 + (alone ? plan->pieces[p].tensor_count : 0);
     return most;
 }
 
@@ -204,7 +219,7 @@ zero_status zr_plan_tiles(zr_plan *plan, zero_error *error)
     int64_t most = most_slices(plan);
     if (most > ZR_MOST_SLICES)
         return zr_fail(error, ZERO_ERR_USAGE, "planning %s: sub-groups of %lld elements (sub_group_size) cut a shard into more than %d parts", plan->model->name,
-                       (long long)plan->settings.tiering.sub_group, ZR_MOST_SLICES);
+                       (long long)ZR_MAX(plan->settings.tiering.sub_group, 0), ZR_MOST_SLICES);
     plan->slices = zr_alloc(sizeof *plan->slices * (size_t)most, error);
     plan->groups = zr_alloc(sizeof *plan->groups * (size_t)most, error);
     if (!plan->slices || !plan->groups)

@@ -91,6 +91,7 @@ static void keys_that_change_no_bits(void **state)
 {
     static const char *const more[] = {
         NULL, // small pieces stay on the device
+        "\"sub_group_size\": 0, \"stage3_param_persistence_threshold\": 0",
         "\"sub_group_size\": 2048, \"stage3_param_persistence_threshold\": 3000",
         "\"sub_group_size\": 7000, \"stage3_prefetch_bucket_size\": 0, \"stage3_max_live_parameters\": 1",
         NOTHING_STAYS ", \"stage3_max_reuse_distance\": 1e9",

@@ -18,7 +18,7 @@ static const zr_tiering on_host = {.parameters = ZERO_TIER_host, .optimizer = ZE
 
 static void check_slices(const zr_plan *plan)
 {
-    int64_t limit = plan->settings.tiering.sub_group / ZR_CHUNK * ZR_CHUNK, covered[ZERO_TIER_COUNT] = {0};
+    int64_t limit = ZR_MAX(plan->settings.tiering.sub_group, 0) / ZR_CHUNK * ZR_CHUNK, covered[ZERO_TIER_COUNT] = {0};
     int next = 0;
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
@@ -67,6 +67,42 @@ static void portions_cover_every_element_once(void **state)
                 assert_true(plan->state_elems[ZERO_TIER_device] > 0 && plan->state_elems[ZERO_TIER_device] * 10 <= all * 4);
                 assert_int_equal(plan->pieces[plan->piece_count - 1].state_tier, ZERO_TIER_device);
             }
+            zr_plan_destroy(plan);
+        }
+}
+
+// Of all ranks' shards, at every border between two parameters a slice ends, to a chunk; and a group has one slice.
+static void check_alone(const zr_plan *plan)
+{
+    for (int s = 0; s < plan->slice_count; s++) {
+        const zr_slice *slice = &plan->slices[s];
+        const zr_piece *piece = &plan->pieces[slice->piece];
+        for (int r = 0; r < plan->ranks; r++)
+            for (int t = 1; t < piece->tensor_count; t++) {
+                int64_t begin = piece->tensors[t].first / ZR_CHUNK * ZR_CHUNK, first = r * piece->shard + slice->first;
+                assert_false(begin > first && begin < first + slice->count);
+            }
+    }
+    for (int g = 0; g < plan->group_count; g++)
+        assert_int_equal(plan->groups[g].slice_count, 1);
+}
+
+static void each_parameter_by_itself(void **state)
+{
+    fixture f;
+    fixture_build(&f, 5, 1000, 96);
+    for (int ranks = 1; ranks <= 8; ranks++)
+        for (int tier = 0; tier < 2; tier++) {
+            zr_tiering tiering = tier ? on_nvme : on_host;
+            zr_plan *whole, *plan;
+            tiering.sub_group = 0;
+            whole = fixture_plan_on_tiers(&f, 3, ranks, 1, &tiering);
+            tiering.sub_group = ZR_EACH_PARAMETER;
+            plan = fixture_plan_on_tiers(&f, 3, ranks, 1, &tiering);
+            check_slices(plan);
+            check_alone(plan);
+            assert_true(plan->group_count > whole->group_count);
+            zr_plan_destroy(whole);
             zr_plan_destroy(plan);
         }
 }
@@ -258,6 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(portions_cover_every_element_once),
+        cmocka_unit_test(each_parameter_by_itself),
         cmocka_unit_test(what_is_needed_soon_stays),
         cmocka_unit_test(nothing_in_a_buffer_overlaps),
         cmocka_unit_test(what_moves_is_what_the_papers_say),
