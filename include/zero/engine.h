@@ -7,6 +7,10 @@
 //       zero_step(engine, &info, &error);                   acts at the accumulation boundary
 //   zero_destroy(engine);
 //
+// Between steps: before a step's first zero_forward, and after the zero_step that ends it. Functions that are for between steps only answer
+// ZERO_ERR_USAGE inside of a step, also between the micro-batches of an accumulation, and change nothing. So do those that change states,
+// or save a checkpoint, while a checkpoint is being written (from zero_begin_checkpoint to zero_end_checkpoint).
+//
 // Threading: an engine belongs to one thread. Every function here is collective (all ranks of the communicator call it, in
 // the same order) unless it says otherwise. After an error only zero_destroy may be called, unless it was the
 // ZERO_ERR_USAGE of a call out of order or with wrong arguments.
@@ -101,7 +105,7 @@ ZERO_API zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_e
 // updates so far. Whoever reads, saves or writes weights has them all without it; who evaluates, only after it. A training ends with
 // it. Nothing where no update is under way. Collective, between steps only.
 ZERO_API zero_status zero_finish_update(zero_engine *engine, zero_error *error);
-// Forward only, no dropout; a batch of at most the engine's shape. Between steps only.
+// Forward only, no dropout; a batch of at most the engine's shape. Between steps only: what comes and goes for it is a step's own.
 ZERO_API zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error);
 
 // The number g of the micro-batch that the next zero_forward on this rank takes, and the step it belongs to. Not collective.
@@ -116,12 +120,13 @@ ZERO_API void zero_io_report(const zero_engine *engine, zero_io *out);
 ZERO_API zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error);
 // The accumulated gradient of the last completed zero_step (before clipping, divided by the loss scale), likewise; for tests and for the curious.
 ZERO_API zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error);
-// Replaces a tensor; every rank passes the same values. Between steps only.
+// Replaces a tensor; every rank passes the same values. Between steps only, and not while a checkpoint is being written.
 ZERO_API zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error);
 
 // Writes or reads all parameters as one safetensors file, or, reading, Hugging Face shards beside it. Each rank reads its own ranges.
 // Reading: ZERO_ERR_DATA for a tensor that is missing, that has another shape, or that the model has no place for (buffers of old exports,
-// and the head of a tied language model, are passed over; zero_load_weights_with of files.h takes such a file). Collective, reading between steps only.
+// and the head of a tied language model, are passed over; zero_load_weights_with of files.h takes such a file). Collective, between
+// steps only; reading not while a checkpoint is being written.
 ZERO_API zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error *error);
 ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error);
 

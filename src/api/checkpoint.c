@@ -159,7 +159,7 @@ static zero_status load(zero_engine *engine, const char *directory, zr_manifest 
 zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_t **state, zero_error *error)
 {
     zr_manifest manifest = {0};
-    ZERO_TRY(zr_engine_between_steps(engine, "zero_load_checkpoint", error));
+    ZERO_TRY(zr_engine_may_change(engine, "zero_load_checkpoint", error));
     zero_status status = load(engine, directory, &manifest, error);
     if (status == ZERO_OK && state)
         *state = json_incref(manifest.state);
@@ -169,6 +169,7 @@ zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_
 
 zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zero_error *error)
 {
+    ZERO_TRY(zr_engine_may_change(engine, "zero_save_checkpoint", error)); // one at a time
     return zr_checkpoint_save(engine, directory, NULL, error);
 }
 

@@ -124,12 +124,13 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
 zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json_t *more, zero_checkpoint **out, zero_error *error)
 {
     *out = NULL;
-    if (zr_engine_is_guarded(engine)) {
+    zero_status status = zr_engine_may_change(engine, "zero_begin_checkpoint", error); // one at a time
+    if (status != ZERO_OK) {
         json_decref(more);
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is to be written while another checkpoint is: zero_end_checkpoint comes first", directory);
+        return status;
     }
     zero_checkpoint *c = zr_alloc(sizeof *c, error);
-    zero_status status = zr_comm_agree(zr_engine_comm(engine), c ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    status = zr_comm_agree(zr_engine_comm(engine), c ? ZERO_OK : ZERO_ERR_MEMORY, error);
     if (status != ZERO_OK) {
         json_decref(more);
         zr_free(c);
@@ -146,7 +147,6 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
 
 zero_status zero_begin_checkpoint(zero_engine *engine, const char *directory, zero_checkpoint **out, zero_error *error)
 {
-    ZERO_TRY(zr_engine_between_steps(engine, "zero_begin_checkpoint", error));
     return zr_checkpoint_begin(engine, directory, NULL, out, error);
 }
 

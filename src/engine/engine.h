@@ -39,8 +39,10 @@ bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector)
 zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error);
 // The same over the accumulated gradient of the last step, which is not changed.
 zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error);
-// ZERO_ERR_USAGE from zero_forward until zero_step: what a step under way needs must not change. Not collective.
+// ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and on an engine that has failed. The second also while a
+// checkpoint is being written from where states lie: for whoever changes them, or begins another. Not collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
+zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error);
 // Collective: brings replicas and readers to what the shards hold now; the second one where optimizer states were written too.
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);

@@ -22,9 +22,26 @@ static zero_status check_phase(const zero_engine *engine, zr_phase phase, const 
     return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call, (long long)engine->step, before);
 }
 
-zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error)
+static zero_status between_micro_batches(const zero_engine *engine, const char *call, zero_error *error)
 {
     return check_phase(engine, ZR_READY, call, "zero_initialize or zero_step", error);
+}
+
+zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error)
+{
+    ZERO_TRY(between_micro_batches(engine, call, error));
+    if (engine->micro_batch == 0)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "%s inside of step %lld, after %lld of its %lld micro-batches: expected between steps", call, (long long)engine->step + 1,
+                   (long long)engine->micro_batch, (long long)engine->plan->settings.accumulation);
+}
+
+zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error)
+{
+    ZERO_TRY(zr_engine_between_steps(engine, call, error));
+    if (!zr_engine_is_guarded(engine))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld while a checkpoint is being written: zero_end_checkpoint comes first", call, (long long)engine->step);
 }
 
 static zero_status missing(const char *call, const char *what, zero_error *error)
@@ -115,7 +132,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
 
 zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
 {
-    ZERO_TRY(zr_engine_between_steps(engine, "zero_forward", error));
+    ZERO_TRY(between_micro_batches(engine, "zero_forward", error));
     if (!batch || !loss)
         return missing("zero_forward", batch ? "loss" : "batch", error);
     if (engine->plan->settings.inference)

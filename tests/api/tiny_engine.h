@@ -19,7 +19,7 @@ typedef struct tiny {
     zero_engine *engine;
 } tiny;
 
-static inline tiny tiny_create(void)
+static inline tiny tiny_create_with(const char *configuration)
 {
     tiny t = {0};
     zero_gpt2_config config = {.struct_size = sizeof config};
@@ -32,11 +32,16 @@ static inline tiny tiny_create(void)
     config.n_head = 2;
     assert_int_equal(zero_comm_self(&t.comm, &error), ZERO_OK);
     assert_int_equal(zero_gpt2_create(&config, &t.model, &error), ZERO_OK);
-    zero_options options = {.struct_size = sizeof options, .model = t.model, .comm = t.comm, .config_text = "{\"train_micro_batch_size_per_gpu\": 2}",
+    zero_options options = {.struct_size = sizeof options, .model = t.model, .comm = t.comm, .config_text = configuration,
                             .shape = {.batch = TINY_BATCH, .seq = TINY_SEQ}, .threads = 1, .total_steps = 10};
     if (zero_initialize(&options, &t.engine, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     return t;
+}
+
+static inline tiny tiny_create(void)
+{
+    return tiny_create_with("{\"train_micro_batch_size_per_gpu\": 2}");
 }
 
 static inline void tiny_destroy(tiny *t)
