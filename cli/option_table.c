@@ -130,6 +130,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard = "1800", .help = "seconds between checkpoints; 0: by steps alone"},
     [OPT_KEEP] = {.name = "--keep", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 0, .most = 1e9,
         .standard = "2", .help = "how many of the newest checkpoints stay; 0: all"},
+    [OPT_NO_FINAL_CHECKPOINT] = {.name = "--no-final-checkpoint", .kind = CLI_FLAG, .commands = TRAIN,
+        .help = "write no checkpoint after the last step; without one, --resume --steps MORE cannot extend the run"},
     [OPT_RESUME] = {.name = "--resume", .kind = CLI_FLAG, .commands = TRAIN,
         .help = "continue from the newest intact checkpoint of --out, or start from the beginning if there is none"},
     [OPT_ALLOW_CHANGE] = {.name = "--allow-change", .argument = "NAMES", .kind = CLI_TEXT, .commands = TRAIN,

@@ -47,7 +47,7 @@ static zero_train_options options_of(const cli_arguments *a, const cli_overrides
         .job = zero_run_job(), .restarted = zero_restart_count() > 0,
         .stop = signals->stop, .end_by = end_of_allocation(),
         .profile = a->text[OPT_PROFILE], .dry_run = a->given[OPT_DRY_RUN], .strict = a->given[OPT_STRICT], .overwrite = a->given[OPT_OVERWRITE],
-        .allow_change = a->text[OPT_ALLOW_CHANGE], .ignore_unused = a->given[OPT_IGNORE_UNUSED],
+        .allow_change = a->text[OPT_ALLOW_CHANGE], .ignore_unused = a->given[OPT_IGNORE_UNUSED], .no_final_checkpoint = a->given[OPT_NO_FINAL_CHECKPOINT],
         .logger = {.write = cli_console_log, .user = console}, .progress = cli_console_progress, .progress_user = console,
     };
 }

@@ -66,9 +66,11 @@ typedef struct zero_train_options {
     void *progress_user;
     int ignore_unused;  // tensors of model_dir that the model has no place for are left out with a warning, not refused
     const char *allow_change; // with resume: names, with commas, of what may differ from the model of the checkpoint: "dropout"; NULL: nothing
+    int no_final_checkpoint; // 1: none is made after the last step, so that this run cannot be extended
 } zero_train_options;
 
-// Collective over comm. See `zero train --help` and docs/ for what it writes into out_dir.
+// Collective over comm. See `zero train --help` and docs/ for what it writes into out_dir. ZERO_ERR_IO where the model cannot be written at the end: the
+// message names the checkpoint that holds it, where there is room for one.
 ZERO_API zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_error *error);
 
 typedef struct zero_eval_options {

@@ -63,7 +63,7 @@ static zero_status write_events(zr_monitors *m, int64_t samples, const zr_scalar
 static zero_status write_tables(zr_monitors *m, int64_t samples, const zr_scalar *scalars, int count, zero_error *error)
 {
     if (!m->tables)
-        ZERO_TRY(zr_csv_files_open(m->config->csv_monitor.directory, m->done, &m->tables, error));
+        ZERO_TRY(zr_csv_files_open(m->config->csv_monitor.directory, m->done, m->owes, &m->tables, error));
     return zr_csv_files_write(m->tables, samples, scalars, count, error);
 }
 

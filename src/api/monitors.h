@@ -15,6 +15,7 @@ typedef struct zr_monitors {
     zr_csv_files *tables;
     int64_t done;            // samples before the first of this run
     bool begun;
+    bool owes;               // the evaluation after `done` samples is made again
     bool events_fail, tables_fail; // what was tried last
 } zr_monitors;
 

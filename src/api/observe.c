@@ -352,6 +352,12 @@ void zr_observation_evaluated(zr_observation *o, int64_t step, double loss)
         zr_monitors_write(&o->monitors, samples_of(o, step), 0, &(zr_scalar){ZR_SCALAR_eval_loss, loss}, 1);
 }
 
+void zr_observation_owes(zr_observation *o)
+{
+    if (o)
+        o->monitors.owes = true;
+}
+
 const zr_recorder *zr_observation_kept(const zr_observation *observation)
 {
     return observation->recorder;

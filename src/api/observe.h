@@ -17,6 +17,7 @@ zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_r
 
 // For the monitors: the loss over held-out text after that many steps. NULL, and ranks above 0, are fine.
 void zr_observation_evaluated(zr_observation *observation, int64_t step, double loss);
+void zr_observation_owes(zr_observation *observation); // before the first step: the run goes on from a state whose evaluation is made again; NULL is fine
 
 // What was recorded of the kept range, once its last step is done.
 const zr_recorder *zr_observation_kept(const zr_observation *observation);

@@ -102,11 +102,16 @@ static bool is_run_model(const char *path, const char *run)
     return zr_path_is_directory(path) && (received || is_run_config(above));
 }
 
-// DeepSpeed's folders have a `latest` too.
-static bool has_a_latest_of_ours(const char *checkpoints)
+// DeepSpeed's folders have a `latest` too, which names none of ours. One that is damaged, next to checkpoints, is.
+static bool has_a_latest_of_ours(const char *run, const char *checkpoints)
 {
     char head[HEAD], path[ZR_OWN_PATH];
-    return put_together(path, checkpoints, "latest") && (!zr_path_exists(path) || (zr_file_head(path, head, sizeof head) && starts_with(head, "step-")));
+    zr_checkpoints found = {0};
+    if (!put_together(path, checkpoints, "latest") || !zr_path_exists(path) || (zr_file_head(path, head, sizeof head) && starts_with(head, "step-")))
+        return true;
+    bool has = zr_checkpoints_list(run, &found, NULL) == ZERO_OK && found.count;
+    zr_checkpoints_free(&found);
+    return has;
 }
 
 static bool is_entry(const char *run, int entry, const char *path)
@@ -117,7 +122,7 @@ static bool is_entry(const char *run, int entry, const char *path)
     case ZR_RUN_CONFIG:
         return is_run_config(path);
     case ZR_RUN_CHECKPOINTS:
-        return zr_path_is_directory(path) && has_a_latest_of_ours(path);
+        return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:
     case ZR_RUN_BEST:
         return is_run_model(path, run);

@@ -106,7 +106,9 @@ static zero_status finish(zr_train *train, zero_error *error)
     char text[2048] = "dry run: one step was made, nothing is kept";
     int at = 0;
     if (!options->dry_run) {
-        ZERO_TRY(zr_train_save_model(train, "model", error));
+        zero_status status = zr_train_save_model(train, "model", error);
+        if (status != ZERO_OK)
+            return zr_train_rescue(train, status, error);
         at = snprintf(text, sizeof text, "model    %s/model", options->out_dir);
     }
     if (isfinite(train->last_eval) && at > 0 && at < (int)sizeof text)

@@ -57,6 +57,7 @@ typedef struct zr_train {
     zero_checkpoint *saving;    // NULL: none is being written
     double saved_at;            // seconds of zr_clock_seconds, when the last one was begun
     double longest_save, longest_step; // seconds
+    char best_failure[ZERO_MESSAGE_BYTES]; // why the best model could not be written last, "": it could
     double best;                // lowest loss over the held-out text; INFINITY: none yet
     double last_eval;           // over the whole of it, at the end
 } zr_train;
@@ -106,6 +107,12 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error);
 bool zr_train_wants_checkpoint(const zr_train *train, int64_t step);
 bool zr_train_is_out_of_time(const zr_train *train);
+// Collective. After the last step, before a delayed update is finished and anything is evaluated, so that a longer run goes on from it to the bits of a
+// straight one: a checkpoint where the disk has room for it, or where one was due.
+zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_error *error);
+// Collective, once the last model could not be written (status, error): a checkpoint where there is none of the last step; the error says what to do.
+zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *error);
+bool zr_train_is_fatal(zero_status status); // the communicator itself has failed: there is no run to go on with
 // Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies. owed: what comes behind the step has not been done.
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error);
 const char *zr_train_instructions(const zr_train *train); // the path that its arithmetic takes: "avx2", ...

@@ -5,6 +5,7 @@
 #include "api/checkpoint.h"
 #include "api/run_directory.h"
 #include "api/train.h"
+#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "comm/agree.h"
@@ -12,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, beside what steps and saves have taken so far
@@ -54,7 +56,7 @@ static json_t *describe(const zr_train *train)
 }
 
 // Where the communicator itself has failed there is no run to go on with.
-static bool is_fatal(zero_status status)
+bool zr_train_is_fatal(zero_status status)
 {
     return status == ZERO_ERR_PEER || status == ZERO_ERR_TIMEOUT || status == ZERO_ERR_INTERNAL;
 }
@@ -62,7 +64,7 @@ static bool is_fatal(zero_status status)
 // A checkpoint that cannot be written is told, and harms nothing: the next one is tried when its time has come.
 static zero_status settle(const zr_train *train, zero_status status, const zero_error *error)
 {
-    if (status == ZERO_OK || is_fatal(status))
+    if (status == ZERO_OK || zr_train_is_fatal(status))
         return status;
     zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld is not saved, the run goes on: %s", (long long)train->saving_step, error->message);
     return ZERO_OK;
@@ -137,14 +139,83 @@ bool zr_train_is_out_of_time(const zr_train *train)
     return train->options->end_by > 0 && (double)time(NULL) + needed >= train->options->end_by;
 }
 
+// Now, and not beside the next step; settled like every other one.
+static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error *error)
+{
+    train->owed = owed;
+    zero_status status = zr_train_begin_checkpoint(train, step, error);
+    if (status == ZERO_OK)
+        status = zr_train_end_checkpoint(train, error);
+    train->owed = false;
+    return status;
+}
+
+// About: fp32 vectors, without headers and manifest.
+static int64_t checkpoint_bytes(const zr_train *train)
+{
+    const zr_plan *plan = zr_engine_plan(train->engine);
+    int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
+    return fp32 + (plan->settings.delayed ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters) : 0);
+}
+
+// Rank 0. The models that are written after it need room too: less than twice what it takes is too little.
+static bool has_room(const zr_train *train)
+{
+    const char *out = train->options->out_dir;
+    struct statvfs disk;
+    char needed[ZR_BYTES_TEXT], available[ZR_BYTES_TEXT];
+    int64_t bytes = checkpoint_bytes(train);
+    if (statvfs(out, &disk))
+        return true; // saving says why
+    double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (free_bytes >= 2 * (double)bytes)
+        return true;
+    zr_bytes_text((double)bytes, needed);
+    zr_bytes_text(free_bytes, available);
+    zr_log(&train->logger, ZERO_LOG_WARNING, "no checkpoint is written at the end: it takes %s, and the disk of \"%s\" has %s free, less than twice that; this run cannot be extended", needed, out,
+           available);
+    return false;
+}
+
+zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    int64_t wanted = due;
+    if (options->dry_run || (options->no_final_checkpoint && !due))
+        return ZERO_OK;
+    if (!due && train->comm->rank == 0)
+        wanted = has_room(train);
+    ZERO_TRY(zr_comm_agree_on_largest(train->comm, &wanted, error));
+    if (!wanted)
+        return ZERO_OK;
+    ZERO_TRY(save_now(train, step, true, error));
+    if (train->saved_step == step)
+        zr_log(&train->logger, ZERO_LOG_INFO, "saved    %s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "; --resume with more --steps trains on from there", options->out_dir, (long long)step);
+    return ZERO_OK;
+}
+
+// What a run has come to is not lost with its model: it is in the last checkpoint, or in one that is tried now.
+zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *error)
+{
+    const char *out = train->options->out_dir;
+    zero_error why = *error, last = {0};
+    if (zr_train_is_fatal(status))
+        return status;
+    if (train->saved_step != train->steps)
+        ZERO_TRY(save_now(train, train->steps, false, &last));
+    if (train->saved_step != train->steps)
+        return zr_fail(error, status, "the run has ended, but its model is not written, and no checkpoint could be: %.600s", why.message);
+    return zr_fail(error, status, "the run has ended, but its model is not written: %.600s; \"%.200s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" holds it: once there is room, the same command with --resume "
+                   "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR", why.message, out, (long long)train->steps, out);
+}
+
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error)
 {
     const zero_train_options *options = train->options;
     if (options->dry_run)
         return zr_fail(error, ZERO_ERR_CANCELLED, "ended as asked after step %lld; a dry run keeps nothing", (long long)step);
-    train->owed = owed;
-    ZERO_TRY(zr_train_begin_checkpoint(train, step, error));
-    ZERO_TRY(zr_train_end_checkpoint(train, error));
+    if (train->saved_step != step) // else it was, with what is owed
+        ZERO_TRY(save_now(train, step, owed, error));
     if (train->saved_step != step)
         return zr_fail(error, ZERO_ERR_IO, "ended as asked after step %lld of %lld, but this step could not be saved; the last one that was: %lld", (long long)step,
                        (long long)train->steps, (long long)train->saved_step);

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { EVALUATIONS = 10, EVAL_SHARE = 20 }; // of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last one
 
@@ -117,6 +118,22 @@ static bool wants_to_leave(void *user)
     return (asked && *asked) || (train->comm->rank == 0 && zr_train_is_out_of_time(train));
 }
 
+// One that cannot be written is told once for each cause, and harms nothing: what was best before stays, and is what the next one has to beat.
+static zero_status keep_best(zr_train *train, int64_t step, double loss, zero_error *error)
+{
+    double before = train->best;
+    zero_status status = zr_train_save_model(train, "best", error);
+    if (zr_train_is_fatal(status))
+        return status;
+    const char *failure = status == ZERO_OK ? "" : error->message;
+    if (status != ZERO_OK && strcmp(failure, train->best_failure))
+        zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld: the best model so far is not written, the run goes on%s: %s", (long long)step,
+               isfinite(before) ? " and the one before it stays" : "", failure);
+    snprintf(train->best_failure, sizeof train->best_failure, "%s", failure);
+    train->best = status == ZERO_OK ? loss : before;
+    return ZERO_OK;
+}
+
 // Which model is best is decided by evaluations that read the same part of the text.
 static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *error)
 {
@@ -136,10 +153,7 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
                         .text = l->eval_batches > 0 && batches == 0 ? "all of the held-out text" : NULL};
     send(train, &event);
     train->last_eval = result.loss;
-    if (!best)
-        return ZERO_OK;
-    train->best = result.loss;
-    return zr_train_save_model(train, "best", error);
+    return best ? keep_best(train, step, result.loss, error) : ZERO_OK;
 }
 
 static zero_status sample(loop *l, int64_t step, zero_error *error)
@@ -157,7 +171,7 @@ static zero_status sample(loop *l, int64_t step, zero_error *error)
 static zero_status between_steps(loop *l, int64_t step, zero_error *error)
 {
     const zero_train_options *options = l->train->options;
-    bool last = step == l->train->steps;
+    bool last = step == l->train->steps && !l->train->replay_to; // a replay ends with the state that was saved
     if (last)
         ZERO_TRY(zero_finish_update(l->train->engine, error));
     if (l->eval_every > 0 && (last || step % l->eval_every == 0))
@@ -205,8 +219,11 @@ static zero_status run_step(loop *l, zero_error *error)
         ZERO_TRY(zr_train_profile_write(train, error));
     if (verdict == LEAVE && (info.step < train->steps || l->eval_every > 0)) // where nothing is to come the run ends as ever
         return zr_train_save_and_stop(train, info.step, true, error);
+    bool last = info.step == train->steps;
+    if (last)
+        ZERO_TRY(zr_train_save_last(train, info.step, verdict == SAVE, error));
     ZERO_TRY(between_steps(l, info.step, error));
-    return verdict == SAVE ? zr_train_begin_checkpoint(train, info.step, error) : ZERO_OK;
+    return verdict == SAVE && !last ? zr_train_begin_checkpoint(train, info.step, error) : ZERO_OK;
 }
 
 static void plan_evaluations(loop *l)
@@ -230,6 +247,7 @@ static zero_status run_steps(loop *l, zero_error *error)
     int64_t end = train->replay_to ? train->replay_to : train->steps;
     if (train->owed) {
         train->owed = false;
+        zr_observation_owes(train->observed);
         ZERO_TRY(between_steps(l, train->first_step, error));
     }
     for (int64_t step = train->first_step; step < end; step++)

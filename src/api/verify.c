@@ -297,6 +297,8 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
     zero_status status = zr_comm_agree(v->comm, read_end(v, train->engine, &manifest, error), error);
     if (status == ZERO_OK)
         status = replay_steps(v, train, error);
+    if (status == ZERO_OK && !zr_manifest_find(&manifest, "parameters.safetensors")) // saved with every update made
+        status = zero_finish_update(train->engine, error);
     if (status == ZERO_OK)
         status = compare_states(v, train->engine, &manifest, error);
     zr_manifest_free(&manifest);

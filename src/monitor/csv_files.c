@@ -91,14 +91,14 @@ static zero_status cut_back(const char *path, int64_t done, size_t *kept, zero_e
 }
 
 // Files that are there go on from what is kept of them; the others begin once there is something for them.
-static zero_status go_on(zr_csv_files *files, int64_t done, zero_error *error)
+static zero_status go_on(zr_csv_files *files, int64_t done, bool owes, zero_error *error)
 {
     for (int name = 0; name < ZR_SCALAR_COUNT; name++) {
         size_t kept = 0;
         char *path = zr_csv_files_path(files->directory, (zr_scalar_name)name, error);
         zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
         if (path && zr_path_exists(path))
-            status = cut_back(path, done, &kept, error);
+            status = cut_back(path, done - (owes && name == ZR_SCALAR_eval_loss), &kept, error);
         if (status == ZERO_OK && kept)
             status = zr_tail_open(path, 0, &files->tails[name], error);
         zr_free(path);
@@ -107,7 +107,7 @@ static zero_status go_on(zr_csv_files *files, int64_t done, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_csv_files_open(const char *directory, int64_t done, zr_csv_files **out, zero_error *error)
+zero_status zr_csv_files_open(const char *directory, int64_t done, bool owes, zr_csv_files **out, zero_error *error)
 {
     *out = NULL;
     zr_csv_files *files = zr_alloc(sizeof *files, error);
@@ -118,7 +118,7 @@ zero_status zr_csv_files_open(const char *directory, int64_t done, zr_csv_files 
     files->directory = zr_strdup(directory, error);
     zero_status status = files->directory ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && done > 0)
-        status = go_on(files, done, error);
+        status = go_on(files, done, owes, error);
     if (status == ZERO_OK)
         *out = files;
     else

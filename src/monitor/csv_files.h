@@ -14,8 +14,9 @@
 
 typedef struct zr_csv_files zr_csv_files;
 
-// The directory is there. done: the run goes on from that many samples; 0: it begins. Files that there is no scalar for yet are not created.
-zero_status zr_csv_files_open(const char *directory, int64_t done, zr_csv_files **out, zero_error *error);
+// The directory is there. done: the run goes on from that many samples; 0: it begins. owes: the evaluation after these is made again, and its row goes.
+// Files that there is no scalar for yet are not created.
+zero_status zr_csv_files_open(const char *directory, int64_t done, bool owes, zr_csv_files **out, zero_error *error);
 // A row each, written out at once.
 zero_status zr_csv_files_write(zr_csv_files *files, int64_t samples, const zr_scalar *scalars, int count, zero_error *error);
 // The file of a scalar, zr_free; and whether `path` is one: of rows, after a header or what a write that was cut short has left of one.

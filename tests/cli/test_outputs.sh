@@ -52,6 +52,8 @@ for place in model checkpoints/step-00000002; do
     expect 0 "$ZERO" train $G $D --out r --steps 2 --resume # which removes nothing
     rm r/$place/NOTES.md
 done
+mkdir -p deepspeed/checkpoints/global_step3 && echo global_step3 >deepspeed/checkpoints/latest
+stays deepspeed '"deepspeed/checkpoints" is there' "$ZERO" train $G $D --out deepspeed --steps 2 --resume
 refused 64 '"r" already holds a run (checkpoints): choose another directory, or --overwrite replaces it' "$ZERO" train $G $D --out r --steps 2
 echo text >r/text.md
 : >r/config.json.tmp.123.0

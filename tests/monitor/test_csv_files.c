@@ -38,7 +38,7 @@ static void test_keep(void **state)
 static zr_csv_files *open_files(scratch *s, int64_t done)
 {
     zr_csv_files *files;
-    assert_int_equal(zr_csv_files_open(s->directory, done, &files, NULL), ZERO_OK);
+    assert_int_equal(zr_csv_files_open(s->directory, done, false, &files, NULL), ZERO_OK);
     return files;
 }
 
@@ -99,12 +99,12 @@ static void test_errors(void **state)
 {
     zr_csv_files *files;
     zero_error error = {0};
-    assert_int_equal(zr_csv_files_open(scratch_path(*state, "absent"), 0, &files, NULL), ZERO_OK);
+    assert_int_equal(zr_csv_files_open(scratch_path(*state, "absent"), 0, false, &files, NULL), ZERO_OK);
     assert_int_equal(zr_csv_files_write(files, 8, &(zr_scalar){ZR_SCALAR_lr, 1}, 1, &error), ZERO_ERR_IO);
     assert_contains(error.message, "absent/Train_Samples_lr.csv");
     zr_csv_files_close(files);
     assert_int_equal(zr_directory_create(scratch_path(*state, "Train_Samples_lr.csv"), NULL), ZERO_OK);
-    assert_int_equal(zr_csv_files_open(((scratch *)*state)->directory, 8, &files, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_csv_files_open(((scratch *)*state)->directory, 8, false, &files, &error), ZERO_ERR_DATA);
     assert_null(files);
 }
 
@@ -114,7 +114,7 @@ static void test_no_memory(void **state)
     scratch_write(*state, "Train_Samples_lr.csv", "step,lr\r\n8,1.0\r\n");
     for (int64_t nth = 1;; nth++) {
         zr_alloc_fail_at(nth);
-        zero_status status = zr_csv_files_open(((scratch *)*state)->directory, 8, &files, NULL);
+        zero_status status = zr_csv_files_open(((scratch *)*state)->directory, 8, false, &files, NULL);
         zr_alloc_fail_at(0);
         if (status == ZERO_OK)
             break;
