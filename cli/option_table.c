@@ -131,7 +131,7 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_KEEP] = {.name = "--keep", .argument = "N", .kind = CLI_INTEGER, .commands = TRAIN, .least = 0, .most = 1e9,
         .standard = "2", .help = "how many of the newest checkpoints stay; 0: all"},
     [OPT_NO_FINAL_CHECKPOINT] = {.name = "--no-final-checkpoint", .kind = CLI_FLAG, .commands = TRAIN,
-        .help = "write no checkpoint after the last step; without one, --resume --steps MORE cannot extend the run"},
+        .help = "write no checkpoint after the last step, from which --resume with more --steps would train on"},
     [OPT_RESUME] = {.name = "--resume", .kind = CLI_FLAG, .commands = TRAIN,
         .help = "continue from the newest intact checkpoint of --out, or start from the beginning if there is none"},
     [OPT_ALLOW_CHANGE] = {.name = "--allow-change", .argument = "NAMES", .kind = CLI_TEXT, .commands = TRAIN,
@@ -202,7 +202,7 @@ const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_TRAIN] = {.name = "train", .usage = "--new SPEC | --model DIR  --data FILE...  --out DIR  [OPTION...]", .run = cli_train,
         .purpose = "train a model on text with ZeRO stages 0 to 3",
         .detail = "The directory of --out gets metrics.jsonl (one object per step), config.json (the configuration that was used), model/ (the last weights, which "
-                  "Hugging Face's transformers opens) and, if text is held out, best/. Under mpirun or srun --ranks is not needed. On SIGTERM, SIGUSR1, "
+                  "Hugging Face's transformers opens), if text is held out, best/, and a checkpoint of the last step, from which --resume with more --steps trains on. Under mpirun or srun --ranks is not needed. On SIGTERM, SIGUSR1, "
                   "Ctrl-C, and when a Slurm allocation ends (SLURM_JOB_END_TIME), all ranks save after the current step, the command that continues the run "
                   "is printed, and the exit code is 75; a second signal stops the program at once. With --resume, and after a restart, a different number of ranks "
                   "keeps the number of samples per step."},

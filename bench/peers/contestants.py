@@ -203,7 +203,7 @@ class Zero:
         if not shutil.which(self.program):
             raise Unmeasured(f"no program at {self.program}")
         process = subprocess.Popen([self.program, *map(str, [
-            "train", "--new", spec, "--tokenizer", "bytes", "--data", self.text, "--val", "none", "--out", out, "--overwrite", "--quiet",
+            "train", "--new", spec, "--tokenizer", "bytes", "--data", self.text, "--val", "none", "--out", out, "--overwrite", "--no-final-checkpoint", "--quiet",
             "--ranks", ranks, "--threads", threads, "--stage", stage, "--micro-batch", batch, "--accumulation", 1, "--seq", seq,
             "--dtype", dtype, "--steps", steps])],
             env=dict(os.environ, OMP_NUM_THREADS=str(threads)), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -29,12 +29,12 @@ for kind in 0 3 late; do
     sed s/JOB/straight$kind/ $config >a.json
     sed s/JOB/extended$kind/ $config >b.json
     train $run --config a.json --out straight$kind --steps 10
-    for steps in 6 7 10; do train $run --config b.json --out extended$kind --steps $steps --resume; done
+    for steps in 6 10; do train $run --config b.json --out extended$kind --steps $steps --resume; done
     same straight$kind extended$kind
     for table in lr train_loss eval_loss; do
         cmp csv/straight$kind/Train_Samples_$table.csv csv/extended$kind/Train_Samples_$table.csv || fail "other rows of $table, $kind"
     done
-    [ "$(checkpoints straight$kind)" = "latest step-00000010 " ] && [ "$(checkpoints extended$kind)" = "latest step-00000007 step-00000010 " ] || fail "kept: $(checkpoints extended$kind)"
+    [ "$(checkpoints straight$kind)" = "latest step-00000010 " ] && [ "$(checkpoints extended$kind)" = "latest step-00000006 step-00000010 " ] || fail "kept: $(checkpoints extended$kind)"
     expect 0 "$ZERO" verify extended$kind
 done
 [ -f extendedlate/checkpoints/step-00000010/parameters.safetensors ] || fail "the delayed update was finished before it was saved"
