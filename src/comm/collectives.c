@@ -21,7 +21,7 @@ static bool is_other(const zero_comm *comm, int rank)
 zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm->courier);
+    zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_send]++;
     zero_status status =
         is_other(comm, to) ? comm->ops->send(comm, data, bytes, to, error) : refuse_peer(comm, "cannot send to", to, error);
@@ -31,7 +31,7 @@ zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int t
 zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm->courier);
+    zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_recv]++;
     comm->traffic.bytes[ZERO_COMM_recv] += bytes;
     zero_status status = is_other(comm, from) ? comm->ops->recv(comm, data, bytes, from, error)
@@ -42,7 +42,7 @@ zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, z
 zero_status zr_comm_barrier(zero_comm *comm, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm->courier);
+    zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_barrier]++;
     return zr_comm_settle(comm, comm->ops->barrier(comm, error), error);
 }
@@ -61,7 +61,7 @@ zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count,
                                      zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm->courier);
+    zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_all_reduce]++;
     int64_t begin = zr_recorder_begin(comm->recorder), fetched = (comm->size - 1) * count * (int64_t)zero_dtype_bytes(dtype);
     comm->traffic.bytes[ZERO_COMM_all_reduce] += fetched;
@@ -90,7 +90,7 @@ static zero_status broadcast(zero_comm *comm, void *data, int64_t bytes, int roo
 zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int root, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm->courier);
+    zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_broadcast]++;
     int64_t begin = zr_recorder_begin(comm->recorder), fetched = comm->rank == root ? 0 : bytes;
     comm->traffic.bytes[ZERO_COMM_broadcast] += fetched;
@@ -145,7 +145,7 @@ static zero_status reduce_chunk(zero_comm *comm, float *data, int64_t count, int
 zero_status zr_comm_reduce(zero_comm *comm, float *data, int64_t count, int root, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm->courier);
+    zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_reduce]++;
     zero_status status = root >= 0 && root < comm->size ? ZERO_OK : refuse_peer(comm, "cannot reduce to", root, error);
     for (int64_t at = 0; at < count && status == ZERO_OK; at += CHUNK)

@@ -57,7 +57,7 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
     if (bytes < 0 || slots < 0)
         return zr_comm_settle(
             comm, zr_fail(error, ZERO_ERR_INTERNAL, "a window of %lld bytes and %d slots", (long long)bytes, slots), error);
-    zr_courier_drain(comm->courier);
+    zr_courier_drain(comm);
     ZERO_TRY(zr_comm_settle(comm, comm->ops->window_create(comm, &window, error), error));
     *out = window;
     return ZERO_OK;
@@ -66,7 +66,7 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
 void zr_window_destroy(zr_window *window)
 {
     if (window->comm) {
-        zr_courier_drain(window->comm->courier);
+        zr_courier_drain(window->comm);
         window->comm->ops->window_destroy(window);
     }
     *window = (zr_window){0};
@@ -93,9 +93,10 @@ static int64_t bytes_from_afar(const zr_handle *handle)
 static zero_status start(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
+    handle->thread = comm->courier ? ZR_COURIER_THREAD : ZR_OWN_THREAD;
     ZERO_TRY(comm->ops->start(handle, error));
     if (comm->courier)
-        ZERO_TRY(zr_courier_submit(comm->courier, handle, error));
+        ZERO_TRY(zr_courier_submit(comm, handle, error));
     handle->pending = true;
     count_message(comm, handle->op, handle->slot, handle->shard_elems, bytes_fetched(handle), bytes_from_afar(handle));
     return ZERO_OK;
@@ -137,7 +138,7 @@ static zero_status await_courier(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     int64_t begin = zr_recorder_begin(comm->recorder);
-    zero_status status = zr_courier_await(comm->courier, handle, error);
+    zero_status status = zr_courier_await(handle, error);
     zr_recorder_add(comm->recorder, ZR_ACTIVITY_wait, begin, 0, 0, handle->slot);
     return status;
 }
@@ -194,7 +195,7 @@ zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int6
 {
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm->courier);
+    zr_courier_drain(comm);
     ZERO_TRY(zr_comm_settle(comm, all_reduce(window, slot, offset, shard_elems, error), error));
     int64_t shard = shard_elems * (int64_t)sizeof(float);
     count_message(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard, (comm->strangers + comm->fetches) * shard);

@@ -41,6 +41,7 @@ typedef struct zr_sum_target {
     int64_t stride;   // elements
 } zr_sum_target;
 
+typedef enum zr_rank_thread { ZR_OWN_THREAD, ZR_COURIER_THREAD, ZR_RANK_THREADS } zr_rank_thread; // of a rank, that may wait at one time
 typedef struct zr_handle { // an operation under way
     zr_window *window;
     zero_comm_op op;
@@ -50,6 +51,7 @@ typedef struct zr_handle { // an operation under way
     zr_sum_target to;            // of a reduce-scatter
     const void *own;             // the own shard of an all-gather; NULL: in place
     uint64_t sequence;
+    zr_rank_thread thread;       // that carries it out
     bool pending;
     bool arrived;                // carried out by the courier, with
     zero_status status;
@@ -75,6 +77,7 @@ typedef struct zr_comm_ops {
     zero_status (*recv)(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
     zero_status (*barrier)(zero_comm *comm, zero_error *error);
     void (*progress)(zero_comm *comm); // optional: a sign of life that peers see
+    void (*note)(zero_comm *comm, zr_rank_thread thread, bool at_work); // optional: this thread works, or waits for the other of its rank
     void (*abort)(zero_comm *comm, const char *message);
     void (*destroy)(zero_comm *comm);
 } zr_comm_ops;

@@ -43,13 +43,22 @@ void zr_courier_destroy(zr_courier *courier)
     zr_free(courier);
 }
 
+static void note(zero_comm *comm, zr_rank_thread thread, bool at_work)
+{
+    if (comm->ops->note)
+        comm->ops->note(comm, thread, at_work);
+}
+
 static void carry(void *argument)
 {
     zr_handle *handle = argument;
-    zr_courier *courier = handle->window->comm->courier;
+    zero_comm *comm = handle->window->comm;
+    zr_courier *courier = comm->courier;
+    note(comm, ZR_COURIER_THREAD, true);
     zero_status status = courier->failed; // only this thread writes it
     if (status == ZERO_OK)
         status = zr_comm_carry_out(handle, &courier->error);
+    note(comm, ZR_COURIER_THREAD, false); // before the own thread is told, which may start another operation
     pthread_mutex_lock(&courier->lock);
     courier->failed = status;
     handle->status = status;
@@ -58,13 +67,19 @@ static void carry(void *argument)
     pthread_mutex_unlock(&courier->lock);
 }
 
-zero_status zr_courier_submit(zr_courier *courier, zr_handle *handle, zero_error *error)
+zero_status zr_courier_submit(zero_comm *comm, zr_handle *handle, zero_error *error)
 {
-    return zr_workers_submit(courier->worker, carry, handle, error);
+    note(comm, ZR_OWN_THREAD, false); // the queue may be full
+    zero_status status = zr_workers_submit(comm->courier->worker, carry, handle, error);
+    note(comm, ZR_OWN_THREAD, true);
+    return status;
 }
 
-zero_status zr_courier_await(zr_courier *courier, zr_handle *handle, zero_error *error)
+zero_status zr_courier_await(zr_handle *handle, zero_error *error)
 {
+    zero_comm *comm = handle->window->comm;
+    zr_courier *courier = comm->courier;
+    note(comm, ZR_OWN_THREAD, false);
     pthread_mutex_lock(&courier->lock);
     while (!handle->arrived)
         pthread_cond_wait(&courier->arrived, &courier->lock);
@@ -72,11 +87,15 @@ zero_status zr_courier_await(zr_courier *courier, zr_handle *handle, zero_error 
     if (status != ZERO_OK)
         *error = courier->error;
     pthread_mutex_unlock(&courier->lock);
+    note(comm, ZR_OWN_THREAD, true);
     return status;
 }
 
-void zr_courier_drain(zr_courier *courier)
+void zr_courier_drain(zero_comm *comm)
 {
-    if (courier)
-        zr_workers_drain(courier->worker);
+    if (!comm->courier)
+        return;
+    note(comm, ZR_OWN_THREAD, false);
+    zr_workers_drain(comm->courier->worker);
+    note(comm, ZR_OWN_THREAD, true);
 }

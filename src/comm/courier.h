@@ -11,11 +11,12 @@
 typedef struct zr_courier zr_courier;
 
 zero_status zr_courier_create(zr_courier **out, zero_error *error);
-void zr_courier_destroy(zr_courier *courier); // NULL is allowed; ends what was submitted first
+void zr_courier_destroy(zr_courier *courier); // NULL is allowed; has nothing left to do
+// By the rank's own thread, whose waits for its courier the peers see (note, comm.h):
 // The handle stays where it is until zr_courier_await.
-zero_status zr_courier_submit(zr_courier *courier, zr_handle *handle, zero_error *error);
+zero_status zr_courier_submit(zero_comm *comm, zr_handle *handle, zero_error *error);
 // Until the handle's operation is done; its status, and its message.
-zero_status zr_courier_await(zr_courier *courier, zr_handle *handle, zero_error *error);
-void zr_courier_drain(zr_courier *courier); // NULL is allowed
+zero_status zr_courier_await(zr_handle *handle, zero_error *error);
+void zr_courier_drain(zero_comm *comm); // a communicator without a courier is allowed
 
 #endif

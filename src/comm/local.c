@@ -163,6 +163,12 @@ static void progress(zero_comm *comm)
     atomic_store_explicit(&record->heartbeat, beats + 1, memory_order_relaxed);
 }
 
+static void note(zero_comm *comm, zr_rank_thread thread, bool at_work)
+{
+    zr_rank_record *record = ((zr_local *)comm->impl)->record;
+    atomic_store_explicit(&record->waiting_on[thread], at_work ? ZR_AT_WORK : ZR_WITHOUT_WORK, memory_order_relaxed);
+}
+
 static void abort_job(zero_comm *comm, const char *message)
 {
     zr_local_failure failure = {.rank = comm->rank, .status = ZERO_ERR_PEER, .step = comm->step};
@@ -196,6 +202,7 @@ static const zr_comm_ops process_ops = {
     .recv = zr_local_recv,
     .barrier = zr_local_barrier,
     .progress = progress,
+    .note = note,
     .abort = abort_job,
     .destroy = leave,
 };
@@ -213,6 +220,7 @@ static const zr_comm_ops thread_ops = {
     .recv = zr_local_recv,
     .barrier = zr_local_barrier,
     .progress = progress,
+    .note = note,
     .abort = abort_job,
     .destroy = leave,
 };

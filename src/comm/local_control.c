@@ -70,8 +70,10 @@ void zr_local_control_init(zr_control *control, int ranks, bool threads)
     control->bytes = zr_local_control_bytes(ranks);
     control->end = control->bytes;
     atomic_store(&control->users, ranks);
-    for (int r = 0; r < ranks; r++)
-        atomic_store(&control->records[r].waiting_on, -1);
+    for (int r = 0; r < ranks; r++) {
+        atomic_store(&control->records[r].waiting_on[ZR_OWN_THREAD], ZR_AT_WORK);
+        atomic_store(&control->records[r].waiting_on[ZR_COURIER_THREAD], ZR_WITHOUT_WORK);
+    }
     control->magic = MAGIC;
 }
 

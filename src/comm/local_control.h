@@ -22,6 +22,7 @@
 #define ZR_SLICE 0.1  // seconds of sleep between looks at whether the others are alive
 
 enum { ZR_RANK_ABSENT, ZR_RANK_JOINED, ZR_RANK_LEFT };
+enum { ZR_AT_WORK = -1, ZR_WITHOUT_WORK = -2 }; // of a thread that waits for no other rank; without work: its rank's other thread has to go on first
 enum { ZR_FAILURE_NONE, ZR_FAILURE_CLAIMED, ZR_FAILURE_WRITTEN };
 
 typedef struct zr_process { // told from a later one of the same number by its start
@@ -36,7 +37,7 @@ typedef struct zr_rank_record {
     _Alignas(ZR_LINE) _Atomic uint64_t posted; // rounds of small operations: (round, check)
     _Alignas(ZR_LINE) _Atomic uint64_t heartbeat;
     _Atomic int64_t step;
-    _Atomic int32_t waiting_on; // rank, -1: none
+    _Atomic int32_t waiting_on[ZR_RANK_THREADS]; // rank that each thread waits for, ZR_AT_WORK or ZR_WITHOUT_WORK; written by that thread
     _Alignas(ZR_LINE) _Atomic int32_t state;
     zr_process process;
     cpu_set_t cpus; // that the rank may run on
@@ -69,13 +70,11 @@ typedef struct zr_local { // one rank's view
     int rank;
     int memfd;         // -1: threads
     bool spin;         // every rank has a core of its own
-    bool failed;
     uint64_t round;    // of small operations
     int64_t windows;   // created so far
     int64_t mails;     // chunks sent so far, to anyone
     struct { int to; uint64_t count; } mail[2]; // whom each of the two buffers was last filled for
-    int next_looked_at;
-    int gone;          // looks at a rank that is gone and whose end the parent has yet to tell
+    int next_looked_at[ZR_RANK_THREADS]; // by each thread as it waits
 } zr_local;
 
 // local_control.c
@@ -109,6 +108,7 @@ typedef struct zr_wait {
     int shift;                    // ready when (*word >> shift) >= target
     uint64_t target;
     int peer;
+    zr_rank_thread thread;        // that waits
     const char *doing, *slot;     // for messages; slot may be NULL
 } zr_wait;
 zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error);

@@ -42,6 +42,7 @@ static zero_status await_sealed(const zr_handle *handle, int rank, const char *d
                     .shift = CHECK_BITS,
                     .target = handle->sequence,
                     .peer = rank,
+                    .thread = handle->thread,
                     .doing = doing,
                     .slot = slot_name(window, handle->slot)};
     ZERO_TRY(zr_local_await(window->comm, &wait, error));
@@ -89,7 +90,7 @@ zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t version, const char *doing, zero_error *error)
+static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t version, zr_rank_thread thread, const char *doing, zero_error *error)
 {
     for (int i = 0; i < window->comm->size; i++) {
         int r = (window->comm->rank + i) % window->comm->size;
@@ -97,6 +98,7 @@ static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t 
         zr_wait wait = {.word = (const _Atomic uint64_t *)(words + word),
                         .target = version,
                         .peer = r,
+                        .thread = thread,
                         .doing = doing,
                         .slot = slot_name(window, slot)};
         ZERO_TRY(zr_local_await(window->comm, &wait, error));
@@ -122,12 +124,12 @@ static zero_status release(zr_window *window, int slot, uint64_t version, zero_e
 
 static zero_status await_published(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return await_all(window, slot, offsetof(zr_slot_words, published), version, "waiting for publication", error);
+    return await_all(window, slot, offsetof(zr_slot_words, published), version, ZR_OWN_THREAD, "waiting for publication", error);
 }
 
 static zero_status await_released(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return await_all(window, slot, offsetof(zr_slot_words, released), version, "waiting for release", error);
+    return await_all(window, slot, offsetof(zr_slot_words, released), version, ZR_OWN_THREAD, "waiting for release", error);
 }
 
 // Every rank maps the machine's region: each puts its own shard there once all have started, and waits for the others'.
@@ -139,7 +141,7 @@ static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
         ZERO_TRY(await_sealed(handle, (window->comm->rank + i) % window->comm->size, "all_gather", error));
     zr_comm_copy(window->mine + handle->offset + window->comm->rank * bytes, handle->own, bytes, window->comm->threads);
     ZERO_TRY(publish(window, handle->slot, handle->sequence, error));
-    ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence, "all_gather", error));
+    ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence, handle->thread, "all_gather", error));
     drain(handle);
     return ZERO_OK;
 }

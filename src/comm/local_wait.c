@@ -22,11 +22,12 @@
 #define STOPPED_SECONDS 1.0 // a slice of ZR_SLICE that took this long was not sleep
 #define LOOKS 8             // ranks looked at in a slice beside those that this one hangs on
 
-typedef struct patience {
-    int culprit;     // at the end of the chain of ranks that wait for each other
+typedef struct patience { // of one wait
+    int culprit;     // on whom all hangs, through the ranks that wait for each other
     uint64_t pulse;  // its signs of life
     double stalled;  // seconds since the last one
     double unlooked; // seconds since the last look at processes
+    int gone;        // looks at a rank that is gone and whose end the parent has yet to tell
 } patience;
 
 static bool is_ready(const zr_wait *wait)
@@ -57,8 +58,6 @@ static bool spin(const zr_wait *wait)
 // The failure as this rank tells it: where it was itself, then what happened to whom.
 static zero_status tell(zero_comm *comm, const zr_wait *wait, const zr_local_failure *failure, zero_error *error)
 {
-    zr_local *local = comm->impl;
-    local->failed = true;
     return zr_fail(error, failure->status, "rank %d, %s%s%s, step %lld: %s", comm->rank, wait->doing, wait->slot ? " of " : "",
                    wait->slot ? wait->slot : "", (long long)comm->step, failure->message);
 }
@@ -110,10 +109,9 @@ static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int culpri
 }
 
 // awaited: this rank hangs on rank r; others count as dead only where they surely did not end well.
-static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, int r, bool awaited, zero_error *error)
+static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *patience, int r, bool awaited, zero_error *error)
 {
-    zr_local *local = comm->impl;
-    const zr_control *control = local->control;
+    const zr_control *control = ((zr_local *)comm->impl)->control;
     const zr_rank_record *record = &control->records[r];
     int state = atomic_load_explicit(&record->state, memory_order_acquire);
     if (r == comm->rank || state == ZR_RANK_ABSENT)
@@ -126,36 +124,44 @@ static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, int r, boo
     bool ended_badly = look.known && look.wait_status != 0;
     if (look.state != 0 || (!awaited && !ended_badly) || (r == wait->peer && is_ready(wait)))
         return ZERO_OK;
-    if (!look.known && control->parent.pid && ++local->gone < ZR_GONE_LOOKS)
+    if (!look.known && control->parent.pid && ++patience->gone < ZR_GONE_LOOKS)
         return ZERO_OK;
     return tell_death(comm, wait, r, &look, error);
 }
 
-static zero_status look_around(zero_comm *comm, const zr_wait *wait, int culprit, zero_error *error)
+static zero_status look_around(zero_comm *comm, const zr_wait *wait, patience *patience, zero_error *error)
 {
     zr_local *local = comm->impl;
     const zr_process *parent = &local->control->parent;
-    ZERO_TRY(look_at_rank(comm, wait, wait->peer, true, error));
-    ZERO_TRY(look_at_rank(comm, wait, culprit, true, error));
+    int *next = &local->next_looked_at[wait->thread];
+    ZERO_TRY(look_at_rank(comm, wait, patience, wait->peer, true, error));
+    ZERO_TRY(look_at_rank(comm, wait, patience, patience->culprit, true, error));
     for (int i = 0; i < ZR_MIN(LOOKS, comm->size); i++) {
-        ZERO_TRY(look_at_rank(comm, wait, local->next_looked_at, false, error));
-        local->next_looked_at = (local->next_looked_at + 1) % comm->size;
+        ZERO_TRY(look_at_rank(comm, wait, patience, *next, false, error));
+        *next = (*next + 1) % comm->size;
     }
     if (parent->pid && zr_process_look_at(parent).state == 0)
         return tell_parent(comm, wait, error);
     return ZERO_OK;
 }
 
-// The peer may itself wait for another: whoever does not wait is who holds all of them up.
-static int find_culprit(const zr_control *control, int self, int peer)
+// The peer may itself wait for others, with both of its threads: the first rank on the ways from there that has a thread at work holds all of
+// them up. Where every thread waits, as one that is about to wake seems to, it is the peer.
+static int find_culprit(const zr_control *control, int peer)
 {
-    int culprit = peer;
-    for (int i = 0; i < control->ranks; i++) {
-        int next = atomic_load_explicit(&control->records[culprit].waiting_on, memory_order_relaxed);
-        if (next < 0 || next == self)
-            return culprit;
-        culprit = next;
-    }
+    bool seen[ZERO_MAX_RANKS] = {false};
+    int ways[ZERO_MAX_RANKS] = {peer}, count = 1;
+    seen[peer] = true;
+    for (int i = 0; i < count; i++)
+        for (int t = 0; t < ZR_RANK_THREADS; t++) {
+            int next = atomic_load_explicit(&control->records[ways[i]].waiting_on[t], memory_order_relaxed);
+            if (next == ZR_AT_WORK)
+                return ways[i];
+            if (next == ZR_WITHOUT_WORK || seen[next])
+                continue;
+            seen[next] = true;
+            ways[count++] = next;
+        }
     return peer;
 }
 
@@ -168,7 +174,7 @@ static uint64_t pulse_of(const zr_rank_record *record)
 static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patience, double slept, zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
-    int culprit = find_culprit(control, comm->rank, wait->peer);
+    int culprit = find_culprit(control, wait->peer);
     uint64_t pulse = pulse_of(&control->records[culprit]);
     if (slept < STOPPED_SECONDS) {
         patience->stalled += slept;
@@ -181,7 +187,7 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
     }
     if (patience->unlooked >= ZR_SLICE * 0.9) {
         patience->unlooked = 0;
-        ZERO_TRY(look_around(comm, wait, culprit, error));
+        ZERO_TRY(look_around(comm, wait, patience, error));
     }
     return patience->stalled < comm->timeout || is_ready(wait) ? ZERO_OK : tell_timeout(comm, wait, culprit, error);
 }
@@ -223,11 +229,12 @@ zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *err
         return ZERO_OK;
     }
     zr_rank_record *peer = &local->control->records[wait->peer];
-    atomic_store_explicit(&local->record->waiting_on, wait->peer, memory_order_relaxed);
+    _Atomic int32_t *waiting_on = &local->record->waiting_on[wait->thread];
+    atomic_store_explicit(waiting_on, wait->peer, memory_order_relaxed);
     atomic_fetch_add(&peer->waiters, 1);
     zero_status status = await_ringing(comm, wait, peer, error);
     atomic_fetch_sub(&peer->waiters, 1);
-    atomic_store_explicit(&local->record->waiting_on, -1, memory_order_relaxed);
+    atomic_store_explicit(waiting_on, ZR_AT_WORK, memory_order_relaxed);
     zr_recorder_add(recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
     return status;
 }

@@ -101,6 +101,7 @@ void zero_comm_destroy(zero_comm *comm)
 {
     if (!comm)
         return;
+    zr_courier_drain(comm);
     zr_courier_destroy(comm->courier);
     comm->courier = NULL;
     comm->ops->destroy(comm);

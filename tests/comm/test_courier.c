@@ -68,11 +68,83 @@ static void a_courier_keeps_the_deadline(void **state)
     expect_message(&results[0], ZERO_ERR_TIMEOUT, "reduce_scatter of g");
 }
 
+// Couriers of all ranks sum; rank 2 takes long to join. Meanwhile rank 0's own thread waits for rank 1's courier to have read its operand, and rank 1's own
+// thread for a word that rank 0 gives afterwards: rank 1 finds two threads of rank 0 that wait, one for rank 1 and one for rank 2.
+typedef struct late_rank { int naps; double seconds; bool comes; } late_rank; // between two naps: a sign of life
+
+static void join_late(zero_comm *comm, const late_rank *late)
+{
+    for (int i = 0; i < late->naps; i++) {
+        zr_comm_progress(comm, i);
+        zr_sleep_seconds(late->seconds);
+    }
+}
+
+static zero_status sum_and_publish(zr_window *sums, zr_window *word, const late_rank *late, zero_error *error)
+{
+    zero_comm *comm = sums->comm;
+    zr_handle handle;
+    float sum[16];
+    const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
+    if (comm->rank > 0)
+        ZERO_TRY(comm->versions->publish(word, 0, 1, error));
+    if (comm->rank == 2) {
+        join_late(comm, late);
+        if (!late->comes)
+            return ZERO_OK;
+    }
+    ZERO_TRY(zr_comm_start(sums, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error));
+    zr_sleep_seconds(0.02); // the courier waits first
+    zero_status status = ZERO_OK;
+    if (comm->rank == 0)
+        status = zr_comm_quiesce(sums, 0, error);
+    if (comm->rank == 0 && status == ZERO_OK)
+        status = comm->versions->publish(word, 0, 1, error);
+    if (status == ZERO_OK)
+        status = comm->versions->await_published(word, 0, 1, error);
+    zero_status waited = zr_comm_wait(&handle, status == ZERO_OK ? error : NULL); // which holds `sum`
+    return status == ZERO_OK ? waited : status;
+}
+
+static zero_status wait_with_two_threads(zero_comm *comm, void *user, zero_error *error)
+{
+    static const char *const sum_names[] = {"g"}, *const word_names[] = {"p"};
+    zr_window sums, word;
+    ZERO_TRY(zr_comm_overlap(comm, error));
+    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 3 * 16 * sizeof(float), 1, sum_names, &sums, error));
+    zero_status status = zr_window_create(comm, ZR_WINDOW_SHARED, 4096, 1, word_names, &word, error);
+    if (status == ZERO_OK)
+        status = sum_and_publish(&sums, &word, user, error);
+    zr_window_destroy(&word);
+    zr_window_destroy(&sums);
+    return status;
+}
+
+static void a_slow_rank_ends_no_job_where_two_threads_of_another_wait(void **state)
+{
+    late_rank slow = {.naps = 3, .seconds = 0.5, .comes = true};
+    rank_result results[3];
+    run_threads(3, 1.0, wait_with_two_threads, &slow, results);
+    expect_all_ok(results, 3);
+}
+
+// A second sign of life sets back the clocks of all that watch rank 2: who watched another would be first.
+static void a_stopped_rank_is_named_where_two_threads_of_another_wait(void **state)
+{
+    late_rank stopped = {.naps = 2, .seconds = 0.4, .comes = false};
+    rank_result results[3];
+    run_threads(3, 0.5, wait_with_two_threads, &stopped, results);
+    for (int r = 0; r < 2; r++)
+        expect_message(&results[r], ZERO_ERR_TIMEOUT, ": rank 2 (alive) made no progress for 0.5 s; it was last seen at step 1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_courier_gives_the_same_bits),
         cmocka_unit_test(a_courier_keeps_the_deadline),
+        cmocka_unit_test(a_slow_rank_ends_no_job_where_two_threads_of_another_wait),
+        cmocka_unit_test(a_stopped_rank_is_named_where_two_threads_of_another_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
