@@ -19,9 +19,9 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-void cli_console_init(cli_console *console, bool quiet)
+void cli_console_init(cli_console *console, bool quiet, bool explains)
 {
-    *console = (cli_console){.quiet = quiet, .terminal = isatty(STDOUT_FILENO), .print_every = 1};
+    *console = (cli_console){.quiet = quiet, .explains = explains, .terminal = isatty(STDOUT_FILENO), .print_every = 1};
 }
 
 void cli_console_clear(cli_console *console)
@@ -34,7 +34,7 @@ void cli_console_clear(cli_console *console)
 void cli_console_log(void *user, zero_log_level level, const char *message)
 {
     cli_console *console = user;
-    if (level > ZERO_LOG_INFO || (console->quiet && level > ZERO_LOG_ERROR))
+    if ((level > ZERO_LOG_INFO && !console->explains) || (console->quiet && level > ZERO_LOG_ERROR))
         return;
     cli_console_clear(console);
     fflush(stdout);

@@ -7,13 +7,14 @@
 
 typedef struct cli_console {
     bool quiet;
+    bool explains;           // reasons (ZERO_LOG_DEBUG) too
     bool terminal;           // standard output is one: a bar instead of lines
     bool bar_shown;
     int64_t print_every;     // steps between lines
     double bar_drawn_at;     // seconds
 } cli_console;
 
-void cli_console_init(cli_console *console, bool quiet);
+void cli_console_init(cli_console *console, bool quiet, bool explains);
 int cli_console_progress(void *console, const zero_event *event);                          // a zero_progress
 void cli_console_log(void *console, zero_log_level level, const char *message);            // a zero_logger
 void cli_console_clear(cli_console *console);                                              // before anything else is printed

@@ -22,7 +22,7 @@ int cli_eval(const cli_arguments *a)
                                  .dtype = a->text[OPT_DTYPE], .device_memory = a->integer[OPT_DEVICE_MEMORY],
                                  .host_memory = a->integer[OPT_HOST_MEMORY],
                                  .ignore_unused = a->given[OPT_IGNORE_UNUSED],
-                                 .logger = {.write = first ? cli_log_stderr : NULL}};
+                                 .logger = {.write = first ? cli_log_stderr : NULL, .user = (void *)a}};
     zero_eval_result result;
     int code = 0;
     if (zero_eval(comm, &options, &result, &error) != ZERO_OK)

@@ -36,6 +36,8 @@ void cli_print(void *user, const char *text)
 
 void cli_log_stderr(void *user, zero_log_level level, const char *message)
 {
-    if (level <= ZERO_LOG_WARNING)
+    const cli_arguments *arguments = user;
+    bool explains = arguments && arguments->given[OPT_EXPLAIN];
+    if (level <= ZERO_LOG_WARNING || (explains && level == ZERO_LOG_DEBUG))
         fprintf(stderr, "%s\n", message);
 }

@@ -14,6 +14,6 @@ int cli_fail_usage(const cli_command *command, const char *format, ...) ZERO_PRI
 int cli_fail_rank(const cli_command *command, zero_comm *comm, const zero_error *error);
 
 void cli_print(void *user, const char *text); // to stdout; a `write` callback
-void cli_log_stderr(void *user, zero_log_level level, const char *message); // errors and warnings; a logger
+void cli_log_stderr(void *user, zero_log_level level, const char *message); // errors and warnings, and with --explain reasons; a logger. user: the cli_arguments, or NULL
 
 #endif

@@ -23,6 +23,7 @@ typedef struct answers {
 typedef struct stream { // one answer, on standard output as it comes
     const char *prompt; // comes before it; NULL: an answer alone
     bool began;
+    zero_logger log;    // of what stands around it
     FILE *later;        // what would stand within the text is said after it; NULL: no memory for that
 } stream;
 
@@ -45,7 +46,7 @@ static void log_around(void *user, zero_log_level level, const char *message)
     if (s->began && s->later && level <= ZERO_LOG_WARNING)
         fprintf(s->later, "%s\n", message);
     else
-        cli_log_stderr(NULL, level, message);
+        s->log.write(s->log.user, level, message);
 }
 
 static int keep(void *user, int64_t prompt, const char *text, size_t length)
@@ -127,6 +128,7 @@ static int put_one(const cli_command *command, zero_generate_options *options)
     zero_error error = {0};
     options->emit = put;
     options->user = &s;
+    s.log = options->logger;
     options->logger = (zero_logger){.write = log_around, .user = &s};
     zero_status status = zero_generate(options, &error);
     if (status == ZERO_OK)
@@ -192,7 +194,7 @@ int cli_generate(const cli_arguments *a)
         .config_path = a->text[OPT_CONFIG], .dtype = a->text[OPT_DTYPE],
         .device_memory = a->integer[OPT_DEVICE_MEMORY], .host_memory = a->integer[OPT_HOST_MEMORY],
         .ignore_unused = a->given[OPT_IGNORE_UNUSED],
-        .logger = {.write = cli_log_stderr},
+        .logger = {.write = cli_log_stderr, .user = (void *)a},
     };
     zero_error error = {0};
     zero_prompts file = {0};

@@ -119,6 +119,8 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .help = "write where the time of steps 3 to 5 goes on every rank, as a trace for ui.perfetto.dev or chrome://tracing"},
     [OPT_DRY_RUN] = {.name = "--dry-run", .kind = CLI_FLAG, .commands = TRAIN, .help = "resolve the configuration, print the plan, make one step, keep nothing"},
     [OPT_STRICT] = {.name = "--strict", .kind = CLI_FLAG, .commands = TRAIN, .help = "treat a flag that contradicts the configuration file as an error"},
+    [OPT_EXPLAIN] = {.name = "--explain", .kind = CLI_FLAG, .commands = TRAIN | EVAL | GENERATE | PLAN,
+        .help = "name each key of --config that has no effect here, and the reason"},
     [OPT_QUIET] = {.name = "--quiet", .kind = CLI_FLAG, .commands = TRAIN | CONVERT, .help = "print only errors",
         .differs = {{.commands = CONVERT, .help = "print only warnings and errors"}}},
     [OPT_OVERWRITE] = {.name = "--overwrite", .kind = CLI_FLAG, .commands = TRAIN | CONVERT | TOKENIZE | TOKENIZER,

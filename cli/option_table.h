@@ -43,4 +43,7 @@ extern const cli_option cli_options[CLI_OPTIONS];
 // What `command`, to which the option belongs, says of it. standard_text NULL: it has no default.
 cli_wording cli_option_wording(const cli_option *row, const cli_command *command);
 
+// foreign_options.c: how an option of `command` is written that other trainers call name[0..length); NULL: none is known.
+const char *cli_foreign_option(const cli_command *command, const char *name, size_t length);
+
 #endif

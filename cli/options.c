@@ -89,13 +89,16 @@ static int find_option(const char *name, size_t length)
     return -1;
 }
 
-static zero_status refuse_unknown(const cli_command *command, const char *name, zero_error *error)
+// name[0..length), with what follows it: "--bf16=true".
+static zero_status refuse_unknown(const cli_command *command, const char *name, size_t length, zero_error *error)
 {
-    const char *nearest = NULL;
+    const char *nearest = NULL, *ours = cli_foreign_option(command, name, length);
     int best = furthest(name);
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (belongs(&cli_options[i], command))
             consider(name, cli_options[i].name, &best, &nearest);
+    if (ours)
+        return refuse(error, "unknown option %.*s; here it is %s (zero %s --help lists all)", (int)length, name, ours, command->name);
     if (nearest)
         return refuse(error, "unknown option %s; did you mean %s? (zero %s --help lists all)", name, nearest, command->name);
     return refuse(error, "unknown option %s (zero %s --help lists all)", name, command->name);
@@ -210,10 +213,12 @@ static zero_status take_option(int argc, char *const *argv, int *at, cli_argumen
     size_t length = strcspn(written, "=");
     int id = find_option(written, length);
     if (id < 0)
-        return refuse_unknown(out->command, written, error);
+        return refuse_unknown(out->command, written, length, error);
     const cli_option *row = &cli_options[id];
-    if (!belongs(row, out->command))
-        return refuse(error, "%s is no option of zero %s", row->name, out->command->name);
+    if (!belongs(row, out->command)) {
+        const char *ours = cli_foreign_option(out->command, written, length);
+        return refuse(error, "%s is no option of zero %s%s%s", row->name, out->command->name, ours ? "; here it is " : "", ours ? ours : "");
+    }
     bool many = row->kind == CLI_TEXTS || row->kind == CLI_EACH;
     if (out->given[id] && !many)
         return refuse(error, "%s is given twice", row->name);
@@ -282,6 +287,8 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
         }
         status = is_option(argv[at]) ? take_option(argc, argv, &at, out, error) : take_operand(argv[at++], out, error);
     }
+    if (status == ZERO_OK && out->given[OPT_EXPLAIN] && !out->given[OPT_CONFIG] && !out->given[OPT_HELP])
+        return refuse(error, "--explain is about the keys of a configuration file: --config FILE is missing");
     return status;
 }
 

@@ -14,7 +14,7 @@ int cli_plan(const cli_arguments *a)
     zero_plan_options options = {.struct_size = sizeof options, .new_spec = a->text[OPT_NEW], .model = a->text[OPT_MODEL],
                                  .parameters = a->real[OPT_PARAMS], .config_path = a->text[OPT_CONFIG], .overrides = overrides.at,
                                  .override_count = overrides.count, .seq = a->integer[OPT_SEQ], .ranks = (int)a->integer[OPT_RANKS],
-                                 .memory = a->integer[OPT_MEMORY], .json = a->given[OPT_JSON], .logger = {.write = cli_log_stderr}};
+                                 .memory = a->integer[OPT_MEMORY], .json = a->given[OPT_JSON], .logger = {.write = cli_log_stderr, .user = (void *)a}};
     zero_error error = {0};
     return zero_plan(&options, cli_print, NULL, &error) == ZERO_OK ? 0 : cli_fail(a->command, &error);
 }

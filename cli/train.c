@@ -19,6 +19,8 @@ static int check(const cli_arguments *a)
         return cli_fail_usage(a->command, "no place for the model: --out DIR names one (--dry-run needs none)");
     if (a->given[OPT_ALLOW_CHANGE] && !a->given[OPT_RESUME])
         return cli_fail_usage(a->command, "--allow-change says what may differ from a checkpoint: --resume is missing");
+    if (a->given[OPT_QUIET] && a->given[OPT_EXPLAIN])
+        return cli_fail_usage(a->command, "--quiet and --explain are both given: one prints less, the other more");
     if (a->given[OPT_STEPS] && a->given[OPT_EPOCHS])
         return cli_fail_usage(a->command, "--steps and --epochs are both given; one of them says how long to train");
     return 0;
@@ -55,7 +57,7 @@ static zero_train_options options_of(const cli_arguments *a, const cli_overrides
 static int train_rank(const cli_arguments *a, zero_comm *comm, const cli_signals *signals)
 {
     cli_console console;
-    cli_console_init(&console, a->given[OPT_QUIET] || zero_comm_rank(comm) > 0);
+    cli_console_init(&console, a->given[OPT_QUIET] || zero_comm_rank(comm) > 0, a->given[OPT_EXPLAIN]);
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
     zero_train_options options = options_of(a, &overrides, signals, &console);

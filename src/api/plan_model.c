@@ -73,7 +73,7 @@ static zero_status read_config(planner *p, zero_error *error)
     if (p->config->elastic && !options->ranks && p->config->elastic->count)
         facts.ranks = (int)p->config->elastic->ranks[0];
     ZERO_TRY(zr_config_defaults_apply(p->config, &facts, NULL, error));
-    ZERO_TRY(zr_config_resolve(p->config, &facts, NULL, error));
+    ZERO_TRY(zr_config_resolve(p->config, &facts, &options->logger, error));
     if (zr_tiling_apply(p->config, &p->model_config)) {
         zr_lm_free(p->model);
         p->model = NULL;

@@ -61,6 +61,7 @@ static zero_status build_again(zr_train *train, zero_error *error)
 zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_train_check_outputs(train, error));
+    ZERO_TRY(zr_train_check_config(train, error));
     ZERO_TRY(zr_train_read(train, error));
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));

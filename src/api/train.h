@@ -74,7 +74,9 @@ zero_status zr_train_open_outputs(zr_train *train, zero_error *error);
 zero_status zr_train_read(zr_train *train, zero_error *error);
 zero_status zr_train_hash_data(zr_train *train, zero_error *error); // collective, once all have read: fills data_hash
 void zr_train_release_data(zr_train *train);
-// train_configure.c, not collective. Logs what was chosen.
+// train_configure.c, not collective. Before anything is read: takes the configuration file, and refuses what is wrong with it and with the flags over it.
+zero_status zr_train_check_config(zr_train *train, zero_error *error);
+// Once all is read. Logs what was chosen.
 zero_status zr_train_configure(zr_train *train, zero_error *error);
 // Collective, once the threads are chosen: where the configuration leaves it to the program, what lies where; resolves it anew and says it.
 zero_status zr_train_place(zr_train *train, zero_error *error);

@@ -96,10 +96,9 @@ static zr_config_facts facts_of(const zr_train *train, int64_t steps)
     };
 }
 
-static zero_status make_config(const zr_train *train, int64_t steps, const zero_logger *logger, zr_config **out, zero_error *error)
+static zero_status make_config_by(const zr_train *train, const zr_config_facts *facts, const zero_logger *logger, zr_config **out, zero_error *error)
 {
     const zero_train_options *options = train->options;
-    zr_config_facts facts = facts_of(train, steps);
     zr_config *config = NULL;
     zero_status status = zr_config_parse(train->file_text, train->file_length, options->config_path ? options->config_path : "defaults", &config, error);
     for (int i = 0; i < options->override_count && status == ZERO_OK; i++) {
@@ -113,13 +112,30 @@ static zero_status make_config(const zr_train *train, int64_t steps, const zero_
     if (status == ZERO_OK && train->placement)
         status = zr_placement_apply(train->placement, train->config, config, error);
     if (status == ZERO_OK)
-        status = zr_config_defaults_apply(config, &facts, logger, error);
+        status = zr_config_defaults_apply(config, facts, logger, error);
     if (status == ZERO_OK)
-        status = zr_config_resolve(config, &facts, logger, error);
+        status = zr_config_resolve(config, facts, logger, error);
     if (status == ZERO_OK) {
         *out = config;
         return ZERO_OK;
     }
+    zr_config_destroy(config);
+    return status;
+}
+
+static zero_status make_config(const zr_train *train, int64_t steps, const zero_logger *logger, zr_config **out, zero_error *error)
+{
+    const zr_config_facts facts = facts_of(train, steps);
+    return make_config_by(train, &facts, logger, out, error);
+}
+
+// Nothing is refused for the model's size or the text's length, which are not known yet: any will do.
+zero_status zr_train_check_config(zr_train *train, zero_error *error)
+{
+    const zr_config_facts facts = {.ranks = train->comm->size, .micro_batch = 1, .total_steps = ZR_MAX(train->options->steps, 1), .auto_dtype = zr_default_dtype()};
+    zr_config *config = NULL;
+    ZERO_TRY(zr_config_text_read(train->options->config_path, &train->file_text, &train->file_length, error));
+    zero_status status = make_config_by(train, &facts, NULL, &config, error);
     zr_config_destroy(config);
     return status;
 }
@@ -153,7 +169,6 @@ static void write_choice(void *user, zero_log_level level, const char *message)
 zero_status zr_train_configure(zr_train *train, zero_error *error)
 {
     zero_logger logger = {.write = write_choice, .user = train};
-    ZERO_TRY(zr_config_text_read(train->options->config_path, &train->file_text, &train->file_length, error));
     ZERO_TRY(choose_steps(train, error));
     ZERO_TRY(make_config(train, train->steps, &logger, &train->config, error));
     ZERO_TRY(zr_config_check_length(train->config, train->steps, error));

@@ -126,7 +126,7 @@ zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *f
                                      zero_error *error);
 
 // Refuses what is not built, resolves "auto" (printing which), the batch arithmetic, optimizer and schedule, fills the
-// fields and prints one warning for each reason why keys have no effect. Once per config.
+// fields, and prints how many keys have no effect (a warning) and which, for which reason (ZERO_LOG_DEBUG). Once per config.
 zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
                               zero_error *error);
 

@@ -63,18 +63,6 @@ static zero_status check_delayed(const zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
-static void warn_idle_io(const zr_config *config, const zero_logger *logger)
-{
-    static const char *const keys[] = {"aio.block_size", "aio.queue_depth", "aio.intra_op_parallelism", "aio.single_submit", "aio.overlap_events"};
-    for (int i = 0; i < ZR_COUNT(keys); i++) {
-        const zr_setting *setting = zr_config_at(config, keys[i]);
-        if (zr_setting_is_given(setting)) {
-            zr_log(logger, ZERO_LOG_WARNING, "%s: no effect here: aio: nothing is offloaded to nvme", zr_setting_where(config, setting).text);
-            return;
-        }
-    }
-}
-
 static zero_status fill_checkpoints(zr_config *config, zero_error *error)
 {
     zr_offload_config *offload = &config->offload;
@@ -95,12 +83,7 @@ static void fill_tiles(zr_offload_config *offload)
         *tiles[i] = *tiles[i] ? *tiles[i] : offload->tiles;
 }
 
-static bool uses_nvme(const zr_offload_config *offload)
-{
-    return offload->parameters == ZERO_TIER_nvme || offload->optimizer == ZERO_TIER_nvme || offload->checkpoint_tier == ZERO_TIER_nvme;
-}
-
-zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger, zero_error *error)
+zero_status zr_config_fill_offload(zr_config *config, zero_error *error)
 {
     zr_offload_config *offload = &config->offload;
     ZERO_TRY(check_stage(config, offload->optimizer, "zero_optimization.offload_optimizer.device", 1, "optimizer states", error));
@@ -115,8 +98,6 @@ zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger,
         ZERO_TRY(fill_paths(config, "zero_optimization.offload_optimizer.nvme_path", &offload->optimizer_paths, error));
     ZERO_TRY(fill_checkpoints(config, error));
     fill_tiles(offload);
-    if (!uses_nvme(offload) && !offload->automatic)
-        warn_idle_io(config, logger);
     offload->block = ZR_MAX(ZR_MIN(offload->block, MOST_BLOCK) / SECTOR, 1) * SECTOR;
     offload->queue_depth = ZR_MIN(offload->queue_depth, MOST_DEPTH);
     offload->lanes = ZR_MIN(offload->lanes, MOST_LANES);

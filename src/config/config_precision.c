@@ -129,26 +129,7 @@ static zr_loss_scale_spec scale_of(const zr_config *config)
     };
 }
 
-static void warn_static(const zr_config *config, const zero_logger *logger)
-{
-    static const char *const dynamic[] = {"fp16.initial_scale_power", "fp16.loss_scale_window", "fp16.hysteresis",
-                                          "fp16.consecutive_hysteresis", "fp16.min_loss_scale"};
-    zr_buffer keys = {0};
-    const char *separator = "";
-    for (int i = 0; i < ZR_COUNT(dynamic); i++) {
-        if (!zr_setting_is_given(zr_config_at(config, dynamic[i])))
-            continue;
-        zr_buffer_printf(&keys, "%s%s", separator, dynamic[i]);
-        separator = ", ";
-    }
-    if (separator[0])
-        zr_log(logger, ZERO_LOG_WARNING, "%s: no effect here: %s: fp16.loss_scale fixes the scale",
-               zr_setting_where(config, zr_config_at(config, "fp16.loss_scale")).text,
-               keys.failed ? "the keys of a dynamic scale" : keys.data);
-    zr_buffer_free(&keys);
-}
-
-static zero_status fill_loss_scale(zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status fill_loss_scale(zr_config *config, zero_error *error)
 {
     config->loss_scale = scale_of(config);
     const zr_loss_scale_spec *scale = &config->loss_scale;
@@ -157,8 +138,6 @@ static zero_status fill_loss_scale(zr_config *config, const zero_logger *logger,
                        "%s: the first loss scale, %g (2 to fp16.initial_scale_power), is below fp16.min_loss_scale, %g",
                        zr_setting_where(config, zr_config_at(config, "fp16.min_loss_scale")).text, scale->initial,
                        scale->min_scale);
-    if (scale->kind == ZR_SCALE_STATIC)
-        warn_static(config, logger);
     return ZERO_OK;
 }
 
@@ -193,5 +172,5 @@ zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logge
     config->accumulator_given =
         fill_type(config, "data_types.grad_accum_dtype", logger, &config->accumulator_dtype);
     config->wire_given = fill_type(config, "communication_data_type", logger, &config->wire_dtype);
-    return fill_loss_scale(config, logger, error);
+    return fill_loss_scale(config, error);
 }

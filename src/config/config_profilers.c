@@ -27,7 +27,7 @@ static int find_op(const json_t *name)
     return -1;
 }
 
-static zero_status fill_ops(zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status fill_ops(zr_config *config, zero_error *error)
 {
     const zr_setting *ops = zr_config_at(config, "comms_logger.prof_ops");
     bool all = json_is_true(zr_config_value(config, "comms_logger.prof_all"));
@@ -38,9 +38,6 @@ static zero_status fill_ops(zr_config *config, const zero_logger *logger, zero_e
             return refuse_op(config, ops, json_array_get(ops->value, i), error);
         config->comms_logger.ops |= 1u << op;
     }
-    if (all && json_array_size(ops->value))
-        zr_log(logger, ZERO_LOG_WARNING, "%s: no effect here: comms_logger.prof_ops: comms_logger.prof_all is true",
-               zr_setting_where(config, ops).text);
     return ZERO_OK;
 }
 
@@ -67,11 +64,11 @@ static zero_status fill_directory(const zr_config *config, const char *path_key,
     return monitor->directory ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-zero_status zr_config_fill_profilers(zr_config *config, const zero_logger *logger, zero_error *error)
+zero_status zr_config_fill_profilers(zr_config *config, zero_error *error)
 {
     if (config->flops_profiler.enabled)
         ZERO_TRY(fill_output_file(config, error));
     ZERO_TRY(fill_directory(config, "tensorboard.output_path", "tensorboard.job_name", &config->tensorboard, error));
     ZERO_TRY(fill_directory(config, "csv_monitor.output_path", "csv_monitor.job_name", &config->csv_monitor, error));
-    return config->comms_logger.enabled ? fill_ops(config, logger, error) : ZERO_OK;
+    return config->comms_logger.enabled ? fill_ops(config, error) : ZERO_OK;
 }

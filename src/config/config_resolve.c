@@ -166,51 +166,8 @@ static void warn_renamed(const zr_config *config, const zero_logger *logger)
     }
 }
 
-// Why a given key has no effect, in `text` where it needs a sentence; NULL: it has one, or nobody gave it.
-static const char *without_effect(const zr_config *config, int index, char text[ZR_KEY_PATH_BYTES])
+static void report_decay(const zr_config *config, const zero_logger *logger)
 {
-    const zr_key *key = zr_key_at(index);
-    if (!zr_setting_is_given(&config->settings[index]))
-        return NULL;
-    if (config->offload.automatic && key->needs && strstr(key->needs, "offload_")) // that is still to be chosen
-        return NULL;
-    if (!zr_key_is_idle(key, config))
-        return key->treatment == ZR_KEY_NO_EFFECT ? key->reason : NULL;
-    snprintf(text, ZR_KEY_PATH_BYTES, "%s is %s", key->needs, json_is_string(zr_config_value(config, key->needs)) ? "none" : "false");
-    return text;
-}
-
-static bool has_reason(const zr_config *config, int index, const char *reason)
-{
-    char text[ZR_KEY_PATH_BYTES];
-    const char *own = without_effect(config, index, text);
-    return own && !strcmp(own, reason);
-}
-
-// One line for row `index` and all later ones that have no effect for the same reason.
-static void warn_group(const zr_config *config, int index, const char *reason, const zero_logger *logger)
-{
-    for (int i = 0; i < index; i++)
-        if (has_reason(config, i, reason))
-            return;
-    zr_buffer keys = {0};
-    for (int i = index; i < zr_key_count(); i++)
-        if (has_reason(config, i, reason))
-            zr_buffer_printf(&keys, "%s%s", i > index ? ", " : "", zr_key_at(i)->path);
-    zr_log(logger, ZERO_LOG_WARNING, "%s: no effect here: %s: %s",
-           zr_setting_where(config, &config->settings[index]).text, keys.failed ? zr_key_at(index)->path : keys.data,
-           reason);
-    zr_buffer_free(&keys);
-}
-
-static void report(const zr_config *config, const zero_logger *logger)
-{
-    for (int i = 0; i < zr_key_count(); i++) {
-        char text[ZR_KEY_PATH_BYTES];
-        const char *reason = without_effect(config, i, text);
-        if (reason)
-            warn_group(config, i, reason, logger);
-    }
     if (config->optimizer.weight_decay > 0)
         zr_log(logger, ZERO_LOG_INFO, "weight decay %g on %s (libzero.decay_all)", config->optimizer.weight_decay,
                config->optimizer.decay_all ? "every tensor" : "tensors of two or more dimensions only");
@@ -233,10 +190,11 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, c
     ZERO_TRY(check_optimizer(config, error));
     ZERO_TRY(check_schedule(config, logger, error));
     ZERO_TRY(zr_config_fill_precision(config, logger, error));
-    ZERO_TRY(zr_config_fill_profilers(config, logger, error));
-    ZERO_TRY(zr_config_fill_offload(config, logger, error));
+    ZERO_TRY(zr_config_fill_profilers(config, error));
+    ZERO_TRY(zr_config_fill_offload(config, error));
     ZERO_TRY(zr_config_check_exact(config, error));
-    report(config, logger);
+    zr_config_report_idle(config, logger);
+    report_decay(config, logger);
     return ZERO_OK;
 }
 

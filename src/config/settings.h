@@ -47,8 +47,9 @@ zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts 
 zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
                                     zero_error *error);                                      // config_defaults.c
 zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger, zero_error *error); // config_precision.c
-zero_status zr_config_fill_offload(zr_config *config, const zero_logger *logger, zero_error *error);   // config_offload.c
-zero_status zr_config_fill_profilers(zr_config *config, const zero_logger *logger, zero_error *error); // config_profilers.c
+zero_status zr_config_fill_offload(zr_config *config, zero_error *error);                            // config_offload.c
+zero_status zr_config_fill_profilers(zr_config *config, zero_error *error);                          // config_profilers.c
 zero_status zr_config_check_exact(const zr_config *config, zero_error *error);                         // config_exact.c
+void zr_config_report_idle(const zr_config *config, const zero_logger *logger);                        // config_effect.c
 
 #endif

@@ -38,6 +38,13 @@ config '{"zero_optimisation": {"stage": 1}}' 'did you mean "zero_optimization"?'
 config '{"steps_per_print": 1, "steps_per_print": 2}' 'steps_per_print'
 config '{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2}' '7 != 2*2*1'
 config '{"bf16": {"enabled": true}, "fp16": {"enabled": true}}' 'both enabled'
+# The file is checked before any text is read: what is wrong with the text is not noticed.
+for data in invalid.txt missing.txt empty.txt; do
+    echo '{"zero_optimisation": {"stage": 1}}' >bad.json
+    zt 78 'did you mean "zero_optimization"?' --data $data --tokenizer chars --config bad.json
+    echo '{"zero_optimization": {"stage": 1, "offload_param": {"device": "cpu"}}}' >bad.json
+    zt 78 'parameters are partitioned from stage 3 on' --data $data --tokenizer chars --config bad.json
+done
 echo '{"zero_optimization": {"stage": 2}}' >two.json
 zt 64 'contradicts two.json' --data "$TEXT" --config two.json --stage 3 --strict
 

@@ -53,4 +53,54 @@ refused 64 "takes no value" "$ZERO" train --quiet=yes
 refused 64 "unexpected argument extra" "$ZERO" doctor extra
 refused 64 "must be a number" "$ZERO" train --lr nan
 expect 64 "$ZERO"
+# Names that other trainers have for our options: each is told ours, in either spelling, with a value or without.
+while read -r command theirs ours; do
+    refused 64 "unknown option ${theirs%=*}; here it is $ours (zero $command --help lists all)" "$ZERO" $command $theirs 1
+done <<'END'
+train --bf16 --dtype bf16
+train --fp16=true --dtype fp16
+train --batch-size --micro-batch
+generate --batch-size --batch
+train --learning-rate --lr
+train --learning_rate=1e-4 --lr
+train --output-dir --out
+convert --output_dir --to
+train --per_device_train_batch_size --micro-batch
+train --num_train_epochs --epochs
+train --max_steps --steps
+train --deepspeed --config
+train --deepspeed_config --config
+train --gradient-accumulation-steps --accumulation
+train --model_name_or_path --model
+eval --model_name_or_path --model
+train --random_seed --seed
+generate --manual-seed --seed
+train --max_seq_length --seq
+train --save_total_limit --keep
+train --resume_from_checkpoint --resume
+train --nproc_per_node --ranks
+generate --max_new_tokens --tokens
+tokenizer --vocab_size --vocab
+train --weight_decay optimizer.params.weight_decay in the file of --config
+train --warmup_steps scheduler.params.warmup_num_steps in the file of --config
+END
+refused 64 "--out is no option of zero convert; here it is --to" "$ZERO" convert --out x
+refused 64 "unknown option --deepspeed (zero doctor --help lists all)" "$ZERO" doctor --deepspeed # which has none for it
+refused 64 "--explain is about the keys of a configuration file: --config FILE is missing" "$ZERO" plan --new $TINY --explain
+refused 64 "--quiet and --explain are both given" "$ZERO" train --new $TINY --data "$TEXT" --out out --config x --quiet --explain
+# Each of the table's names stands there once a command, is none of our own, and is of a key that there is.
+python3 - "$HERE/../../cli/foreign_options.c" "$ZERO" <<'PY' || fail "the table of other trainers' names"
+import re, subprocess, sys
+rows = re.findall(r'^ +\{OPT_(\w+), (NULL|"[^"]*"), "([^"]*)"\},$', open(sys.argv[1]).read(), re.M)
+assert len(rows) > 30
+manual = {c: subprocess.run([sys.argv[2], c, "--help"], capture_output=True, text=True).stdout for c in ("train", "eval", "generate", "convert", "plan")}
+keys = subprocess.run([sys.argv[2], "--describe-configuration"], capture_output=True, text=True).stdout
+for option, written, names in rows:
+    ours = "--" + option.lower().replace("_", "-")
+    for key in re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)+|[a-z_]+_[a-z_]+", written):
+        assert "`%s`" % key in keys, key
+    for name in names.split():
+        for command, text in manual.items():
+            assert not (re.search(r"^  %s " % ours, text, re.M) and re.search(r"^  --%s " % name, text, re.M)), (name, command)
+PY
 echo "help, man page and options agree"

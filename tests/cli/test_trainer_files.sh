@@ -46,6 +46,19 @@ assert len(losses) == 2 and all(map(math.isfinite, losses)), losses
 PY
 done <files.txt
 
+# What has no effect is one line, and with --explain another for each reason, in every command that takes a file.
+for command in "plan --new $TINY" "train --new $TINY --data $TEXT --threads 1 --steps 1 --eval-every 0 --out said --overwrite" \
+               "eval --model axolotl-stage-3/model --data $TEXT --threads 1" "generate --model axolotl-stage-3/model --tokens 2 --threads 1"; do
+    echo '{"zero_optimization": {"stage": 3, "contiguous_gradients": true, "offload_param": {"device": "cpu", "pin_memory": true}}, "dump_state": false}' >said.json
+    keys="3 keys of said.json have"
+    case $command in eval* | generate*) keys="1 key of said.json has" ;; esac
+    expect 0 "$ZERO" $command --config said.json
+    [ "$(grep -c "no effect here" err.txt)" -eq 1 ] && grep -qx "$keys no effect here (--explain)" err.txt || fail "$command: $(cat err.txt)"
+    expect 0 "$ZERO" $command --config said.json --explain
+    grep -qx "$keys no effect here (--explain)" err.txt || fail "$command --explain: $(cat err.txt)"
+    grep -q "^said.json:1:[0-9]*: no effect here: zero_optimization.offload_param.pin_memory: the memory of this backend" err.txt || fail "$command --explain: $(cat err.txt)"
+done
+
 # sub_group_size 0, and any other, are the same bits.
 sed 's/"sub_group_size": 0/"sub_group_size": 1e9/' axolotl-all-on-host.json >whole.json
 train --config whole.json --ranks 2 --steps 2 --eval-every 0 --out whole

@@ -202,8 +202,8 @@ static void test_odd_loss_scales(void **state)
 {
     expect_lines("{\"fp16\": {\"enabled\": true, \"loss_scale\": 4, \"hysteresis\": 2, \"loss_scale_window\": 9}}",
                  NULL, &plain,
-                 BATCH "warning: ds.json:1:42: no effect here: fp16.loss_scale_window, fp16.hysteresis: "
-                       "fp16.loss_scale fixes the scale\n");
+                 BATCH "warning: 2 keys of ds.json have no effect here (--explain)\n"
+                       "ds.json:1:83: no effect here: fp16.loss_scale_window, fp16.hysteresis: fp16.loss_scale fixes the scale\n");
     must_fail("{\"fp16\": {\"enabled\": true, \"initial_scale_power\": 2, \"min_loss_scale\": 8}}", NULL, false,
               ZERO_ERR_CONFIG, "ds.json:1:72: the first loss scale, 4 (2 to fp16.initial_scale_power), is below");
     zero_error error;

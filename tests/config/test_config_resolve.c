@@ -76,7 +76,7 @@ static void test_unbuilt_values_of_honoured_rows(void **state)
     must_fail("{\"optimizer\": {\"params\": {\"max_grad_norm\": \"auto\"}}}", ZERO_ERR_CONFIG, "gradient_clipping");
 }
 
-// Each row without effect is accepted, and one warning names it and its reason.
+// Each row without effect is accepted; it is counted, and a line names it and its reason.
 static void test_every_row_without_effect(void **state)
 {
     for (int i = 0; i < zr_key_count(); i++) {
@@ -87,7 +87,7 @@ static void test_every_row_without_effect(void **state)
         recorder log;
         nest(key->path, "\"auto\"", text, sizeof text);
         zr_config_destroy(must_resolve(text, &log));
-        assert_contains(log.lines, "warning: ds.json:1:");
+        assert_contains(log.lines, "warning: 1 key of ds.json has no effect here (--explain)\nds.json:1:");
         assert_contains(log.lines, key->path);
         assert_contains(log.lines, key->reason);
     }
@@ -101,13 +101,15 @@ static int count_lines(const char *text, const char *part)
     return count;
 }
 
-static void test_one_warning_a_reason(void **state)
+static void test_one_warning_and_a_line_a_reason(void **state)
 {
     recorder log;
     zr_config_destroy(must_resolve(
         "{\"aio\": {\"block_size\": 1,\n\"queue_depth\": 2, \"use_gds\": false}, \"dump_state\": true}", &log));
-    assert_int_equal(count_lines(log.lines, "warning"), 2);
-    assert_contains(log.lines, "no effect here: aio: nothing is offloaded to nvme");
+    assert_int_equal(count_lines(log.lines, "warning"), 1);
+    assert_int_equal(count_lines(log.lines, "no effect here: "), 2);
+    assert_contains(log.lines, "warning: 3 keys of ds.json have no effect here (--explain)\n");
+    assert_contains(log.lines, "\nds.json:1:24: no effect here: aio.block_size, aio.queue_depth: nothing is offloaded to nvme\n");
     zr_config_destroy(must_resolve("{}", &log));
     assert_int_equal(count_lines(log.lines, "warning"), 0);
 }
@@ -467,7 +469,7 @@ int main(void)
         cmocka_unit_test(test_harmless_values_of_refused_rows),
         cmocka_unit_test(test_unbuilt_values_of_honoured_rows),
         cmocka_unit_test(test_every_row_without_effect),
-        cmocka_unit_test(test_one_warning_a_reason),
+        cmocka_unit_test(test_one_warning_and_a_line_a_reason),
         cmocka_unit_test(test_what_is_offloaded_is_partitioned),
         cmocka_unit_test(test_what_can_be_delayed),
         cmocka_unit_test(test_bytes),
