@@ -85,15 +85,64 @@ static void scratch_too_small(zr_queue *queue, int64_t m)
     floats_free(d);
 }
 
-// What is reserved for a micro-batch is enough for the smaller ones that evaluation and decoding come with.
-static void scratch_grows_with_rows(zr_queue *queue, zero_dtype out)
+// The first `rows` of the p->m rows of A, stored as a product of so many rows has them.
+static void *first_rows(const zr_product *p, const float *a, int64_t rows)
 {
-    zr_product p = {.dtype = ZERO_BF16, .out = out, .n = 1000, .k = 700};
-    size_t before = 0;
-    for (p.m = 1; p.m < 1500; p.m += 1 + p.m / 8) {
-        size_t needed = queue->backend->product->scratch(queue, &p);
-        assert_true(needed >= before);
-        before = needed;
+    float *values = floats_new(rows * p->k);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t t = 0; t < p->k; t++)
+            values[p->trans_a ? t * rows + i : i * p->k + t] = a[i * p->k + t];
+    void *stored = array_of(p->dtype, values, rows * p->k);
+    floats_free(values);
+    return stored;
+}
+
+// A product of the first `rows` rows within what the queue has; its values are those of all rows.
+static void fewer_rows(zr_queue *queue, const zr_product *all, int64_t rows, const float *a, const void *b, const void *operand, const void *want)
+{
+    zero_error error = {0};
+    zr_product p = *all;
+    p.m = rows;
+    void *stored = first_rows(all, a, rows), *d = array_new(p.out, rows * p.n);
+    if (p.add)
+        memset(d, 0, sizeof(float) * (size_t)(rows * p.n));
+    if (queue->backend->product->run(queue, &p, stored, b, operand, d, &error) != ZERO_OK)
+        fail_msg("%lld of %lld rows: %s", (long long)rows, (long long)all->m, error.message);
+    check_close_as("product of fewer rows", p.out, d, want, rows * p.n, 1e-5, 1e-3 + (p.gelu_a ? 0x1p-5 : 0));
+    array_free(stored);
+    array_free(d);
+}
+
+// What is reserved for a micro-batch is enough for each smaller one that evaluation and decoding may come with. In each of these
+// shapes oneDNN 2.6 wants more for some m than for the largest, with AVX-512, with its bf16 or with tiles.
+static void scratch_is_enough_for_fewer_rows(zr_queue *queue, zr_queue *ref)
+{
+    static const struct { zr_product all; int64_t least; } cases[] = {
+        {{.dtype = ZERO_BF16, .out = ZERO_BF16, .m = 220, .n = 192, .k = 144, .trans_b = true}, 195},
+        {{.dtype = ZERO_BF16, .out = ZERO_BF16, .m = 80, .n = 100, .k = 70, .gelu_a = true, .epilogue = ZR_EPILOGUE_GELU_BACKWARD}, 1},
+        {{.dtype = ZERO_BF16, .out = ZERO_F32, .m = 70, .n = 80, .k = 16, .trans_a = true, .trans_b = true, .add = true}, 1},
+        {{.dtype = ZERO_BF16, .out = ZERO_BF16, .m = 140, .n = 30, .k = 48, .trans_a = true, .trans_b = true}, 126},
+        {{.dtype = ZERO_F32, .out = ZERO_F32, .m = 70, .n = 66, .k = 49, .trans_a = true, .gelu_a = true, .epilogue = ZR_EPILOGUE_BIAS}, 1},
+    };
+    size_t kept = queue->scratch_bytes;
+    for (int s = 0; s < ZR_COUNT(cases); s++) {
+        const zr_product *all = &cases[s].all;
+        float *a = floats_random(all->m * all->k, 1, 1);
+        void *b = array_random(all->dtype, all->k * all->n, 2, 1), *operand = array_random(all->dtype, all->m * all->n, 3, 1);
+        void *stored = first_rows(all, a, all->m), *want = array_new(all->out, all->m * all->n);
+        if (all->add)
+            memset(want, 0, sizeof(float) * (size_t)(all->m * all->n));
+        assert_int_equal(ref->backend->product->run(ref, all, stored, b, operand, want, NULL), ZERO_OK);
+        queue->scratch_bytes = queue->backend->product->scratch(queue, all);
+        assert_true(queue->scratch_bytes <= kept);
+        for (int64_t rows = all->m; rows >= cases[s].least; rows--)
+            fewer_rows(queue, all, rows, a, b, operand, want);
+        queue->scratch_bytes = kept;
+        array_free(stored);
+        array_free(want);
+        array_free(b);
+        array_free(operand);
+        floats_free(a);
     }
 }
 
@@ -102,8 +151,8 @@ static void limits(zr_queue *queue, zr_queue *single, zr_queue *ref)
     refusals(queue);
     scratch_too_small(queue, 1);
     scratch_too_small(queue, 300);
-    scratch_grows_with_rows(queue, ZERO_BF16);
-    scratch_grows_with_rows(queue, ZERO_F32);
+    if (queue->threads == 2)
+        scratch_is_enough_for_fewer_rows(queue, ref);
 }
 
 static void refuses_what_it_cannot(void **state)

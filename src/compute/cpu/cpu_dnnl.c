@@ -1,20 +1,23 @@
 // Products through oneDNN: one matmul primitive for each shape, made at its first use and kept in queue->impl.
-// The only file that knows oneDNN's API; 2.x and 3.x create descriptors differently, and are told apart here.
+// The only file that knows oneDNN's API; where 2.x and 3.x differ, cpu_dnnl_version.h tells them apart.
 //
 // What oneDNN cannot do, or not with this processor's instructions, our own products do (cache.otherwise). GELU of A goes
 // through scratch and its slope is multiplied into D in place, both by the element kernels: a 16-bit D is rounded twice then.
+//
+// Scratch: what oneDNN wants for a product of m rows goes up and down with m, as m has divisors that make good blocks. So a
+// few points on the way to m are asked about (next_point), and what is reserved for m is the most of these and of m itself. A
+// product of fewer rows that wants more than that is computed by parts whose rows are such points: what these want is there.
 //
 // Invariant: after a shape's first call nothing here allocates. Scratchpads are the caller's (queue->scratch), and memory
 // objects are kept, only their handles change. oneDNN takes its number of threads from the calling thread's OpenMP setting,
 // both when a primitive is made and when it runs; both places set it, and put back what the host program had.
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_dnnl_version.h"
 
-#include <dnnl.h>
 #include <omp.h>
 #include <string.h>
-
-enum { A, B, BIAS, D, SCRATCH, MEMORIES };
 
 typedef struct kept { // a primitive and what it runs on
     zr_product product;         // as oneDNN is asked for it
@@ -23,6 +26,16 @@ typedef struct kept { // a primitive and what it runs on
     size_t scratch_bytes;
 } kept;
 
+enum { POINTS = 256, EACH = 32, COPIED = 8 }; // points: each m up to 32, then eight an octave; COPIED: rows of a part, A transposed
+
+typedef struct sizes { // what products want that differ in m alone
+    zr_product product; // m 0; as oneDNN is asked for it
+    int count;
+    size_t most[POINTS]; // bytes, of the points up to this one
+    int64_t asked;       // the m that was asked about last, and its bytes: one shape after the other is planned for it
+    size_t wanted;
+} sizes;
+
 typedef struct cache {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -30,6 +43,8 @@ typedef struct cache {
     bool bf16; // oneDNN multiplies it
     int count, capacity;
     kept *at;
+    int size_count, size_capacity;
+    sizes *sizes;
 } cache;
 
 static zero_status dnnl_failed(const zr_product *p, dnnl_status_t status, const char *what, zero_error *error)
@@ -57,76 +72,6 @@ static void kept_destroy(kept *entry)
     memset(entry, 0, sizeof(*entry));
 }
 
-static dnnl_data_type_t type_of(zero_dtype dtype)
-{
-    return dtype == ZERO_F32 ? dnnl_f32 : dnnl_bf16;
-}
-
-// What only one of the two versions has: descriptors by value (2.x) or as handles (3.x).
-#if DNNL_VERSION_MAJOR < 3
-typedef dnnl_memory_desc_t layout;
-typedef const dnnl_memory_desc_t *layout_ref;
-
-static layout_ref layout_use(const layout *of)
-{
-    return of;
-}
-
-static dnnl_status_t layout_create(layout *out, zero_dtype dtype, int64_t rows, int64_t columns, bool transposed)
-{
-    dnnl_dims_t dims = {rows, columns};
-    return dnnl_memory_desc_init_by_tag(out, 2, dims, type_of(dtype), transposed ? dnnl_ba : dnnl_ab);
-}
-
-static void layout_destroy(layout *of)
-{
-}
-
-static dnnl_status_t matmul_create(dnnl_engine_t engine, layout at[D + 1], bool bias, dnnl_primitive_attr_t attr,
-                                   dnnl_primitive_desc_t *out)
-{
-    dnnl_matmul_desc_t matmul;
-    dnnl_status_t status = dnnl_matmul_desc_init(&matmul, &at[A], &at[B], bias ? &at[BIAS] : NULL, &at[D]);
-    return status != dnnl_success ? status : dnnl_primitive_desc_create(out, &matmul, attr, engine, NULL);
-}
-
-static dnnl_status_t sum_append(dnnl_post_ops_t ops)
-{
-    return dnnl_post_ops_append_sum(ops, 1.0f);
-}
-#else
-typedef dnnl_memory_desc_t layout;
-typedef const_dnnl_memory_desc_t layout_ref;
-
-static layout_ref layout_use(const layout *of)
-{
-    return *of;
-}
-
-static dnnl_status_t layout_create(layout *out, zero_dtype dtype, int64_t rows, int64_t columns, bool transposed)
-{
-    dnnl_dims_t dims = {rows, columns};
-    return dnnl_memory_desc_create_with_tag(out, 2, dims, type_of(dtype), transposed ? dnnl_ba : dnnl_ab);
-}
-
-static void layout_destroy(layout *of)
-{
-    if (*of)
-        dnnl_memory_desc_destroy(*of);
-}
-
-static dnnl_status_t matmul_create(dnnl_engine_t engine, layout at[D + 1], bool bias, dnnl_primitive_attr_t attr,
-                                   dnnl_primitive_desc_t *out)
-{
-    return dnnl_matmul_primitive_desc_create(out, engine, at[A], at[B], bias ? at[BIAS] : NULL, at[D], attr);
-}
-
-static dnnl_status_t sum_append(dnnl_post_ops_t ops)
-{
-    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
-}
-#endif
-
 static dnnl_status_t attributes_create(const zr_product *product, dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t ops = NULL;
@@ -145,14 +90,6 @@ static dnnl_status_t attributes_create(const zr_product *product, dnnl_primitive
     return status;
 }
 
-static dnnl_status_t scratch_create(dnnl_engine_t engine, dnnl_primitive_desc_t desc, kept *entry)
-{
-    layout_ref of = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-    entry->scratch_bytes = of ? dnnl_memory_desc_get_size(of) : 0;
-    return entry->scratch_bytes ? dnnl_memory_create(&entry->memory[SCRATCH], of, engine, DNNL_MEMORY_NONE)
-                                : dnnl_success;
-}
-
 static dnnl_status_t layouts_create(const zr_product *product, layout at[D + 1])
 {
     dnnl_status_t status = layout_create(&at[A], product->dtype, product->m, product->k, product->trans_a);
@@ -165,20 +102,48 @@ static dnnl_status_t layouts_create(const zr_product *product, layout at[D + 1])
     return status;
 }
 
-// entry is zeroed; what a failure leaves in it kept_destroy takes away.
-static dnnl_status_t kept_create(dnnl_engine_t engine, const zr_product *product, kept *entry)
+static void layouts_destroy(layout at[D + 1])
 {
-    layout at[D + 1];
+    for (int i = A; i <= D; i++)
+        layout_destroy(&at[i]);
+}
+
+// at and *out are zeroed; what a failure leaves in them is the caller's to destroy.
+static dnnl_status_t described_create(dnnl_engine_t engine, const zr_product *product, layout at[D + 1], dnnl_primitive_desc_t *out)
+{
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t desc = NULL;
-    bool bias = product->epilogue == ZR_EPILOGUE_BIAS;
-    memset(at, 0, sizeof(at));
-    entry->product = *product;
     dnnl_status_t status = layouts_create(product, at);
     if (status == dnnl_success)
         status = attributes_create(product, &attr);
     if (status == dnnl_success)
-        status = matmul_create(engine, at, bias, attr, &desc);
+        status = matmul_create(engine, at, product->epilogue == ZR_EPILOGUE_BIAS, attr, out);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static size_t described_bytes(const_dnnl_primitive_desc_t desc)
+{
+    layout_ref of = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    return of ? dnnl_memory_desc_get_size(of) : 0;
+}
+
+static dnnl_status_t scratch_create(dnnl_engine_t engine, const_dnnl_primitive_desc_t desc, kept *entry)
+{
+    entry->scratch_bytes = described_bytes(desc);
+    if (!entry->scratch_bytes)
+        return dnnl_success;
+    return dnnl_memory_create(&entry->memory[SCRATCH], dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0), engine, DNNL_MEMORY_NONE);
+}
+
+// entry is zeroed; what a failure leaves in it kept_destroy takes away.
+static dnnl_status_t kept_create(dnnl_engine_t engine, const zr_product *product, kept *entry)
+{
+    layout at[D + 1] = {0};
+    dnnl_primitive_desc_t desc = NULL;
+    bool bias = product->epilogue == ZR_EPILOGUE_BIAS;
+    entry->product = *product;
+    dnnl_status_t status = described_create(engine, product, at, &desc);
     if (status == dnnl_success)
         status = dnnl_primitive_create(&entry->primitive, desc);
     if (status == dnnl_success)
@@ -188,10 +153,7 @@ static dnnl_status_t kept_create(dnnl_engine_t engine, const zr_product *product
             status = dnnl_memory_create(&entry->memory[i], layout_use(&at[i]), engine, DNNL_MEMORY_NONE);
     if (desc)
         dnnl_primitive_desc_destroy(desc);
-    if (attr)
-        dnnl_primitive_attr_destroy(attr);
-    for (int i = A; i <= D; i++)
-        layout_destroy(&at[i]);
+    layouts_destroy(at);
     return status;
 }
 
@@ -252,9 +214,95 @@ static zr_product stripped(const zr_product *p)
     return plain;
 }
 
+static size_t a_bytes(const zr_product *p, int64_t rows)
+{
+    return ZR_ROUND_UP((size_t)(rows * p->k) * zero_dtype_bytes(p->dtype), 64);
+}
+
 static size_t gelu_bytes(const zr_product *p)
 {
-    return p->gelu_a ? ZR_ROUND_UP((size_t)(p->m * p->k) * zero_dtype_bytes(p->dtype), 64) : 0;
+    return p->gelu_a ? a_bytes(p, p->m) : 0;
+}
+
+// What oneDNN wants for a stripped product, or ours where it has none; 0 where that cannot be found out: run says why.
+static size_t wanted_bytes(zr_queue *queue, const zr_product *plain)
+{
+    const cache *of = queue->impl;
+    layout at[D + 1] = {0};
+    dnnl_primitive_desc_t desc = NULL;
+    int before = omp_get_max_threads();
+    omp_set_num_threads(queue->threads);
+    dnnl_status_t status = described_create(of->engine, plain, at, &desc);
+    omp_set_num_threads(before);
+    size_t bytes = status == dnnl_success ? described_bytes(desc) : status == dnnl_unimplemented ? of->otherwise->scratch(queue, plain) : 0;
+    if (desc)
+        dnnl_primitive_desc_destroy(desc);
+    layouts_destroy(at);
+    return bytes;
+}
+
+static int64_t quarter_of_octave(int64_t m) // EACH <= m
+{
+    return ((int64_t)1 << (63 - __builtin_clzll((unsigned long long)m))) / 4;
+}
+
+// The least point above m: the quarters of an octave, and one more than each, where a block more begins.
+static int64_t next_point(int64_t m)
+{
+    if (m < EACH)
+        return m + 1;
+    int64_t quarter = quarter_of_octave(m), past = m % quarter;
+    return past ? m + quarter - past : m + 1;
+}
+
+// The largest point up to m, at least 1.
+static int64_t point_below(int64_t m)
+{
+    return m < EACH ? m : m - ZR_MAX(m % quarter_of_octave(m) - 1, 0);
+}
+
+static zero_status sizes_find(cache *of, const zr_product *plain, sizes **out, zero_error *error)
+{
+    zr_product any = *plain;
+    any.m = 0;
+    for (int i = 0; i < of->size_count; i++) {
+        *out = &of->sizes[i];
+        if (same(&of->sizes[i].product, &any))
+            return ZERO_OK;
+    }
+    if (of->size_count == of->size_capacity) {
+        int capacity = ZR_MAX(32, 2 * of->size_capacity);
+        sizes *grown = zr_realloc(of->sizes, sizeof(sizes) * (size_t)capacity, error);
+        if (!grown)
+            return ZERO_ERR_MEMORY;
+        of->sizes = grown;
+        of->size_capacity = capacity;
+    }
+    *out = &of->sizes[of->size_count++];
+    **out = (sizes){.product = any};
+    return ZERO_OK;
+}
+
+// Rows that a part may have.
+static int64_t part_most(const zr_product *product, int64_t rows)
+{
+    return point_below(product->trans_a ? ZR_MIN(rows, COPIED) : rows);
+}
+
+// What is there for a product of m rows whatever m wants itself: enough for each part of run_parts.
+static size_t parts_bytes(zr_queue *queue, const zr_product *product, sizes *of)
+{
+    zr_product plain = stripped(product);
+    int64_t last = part_most(product, product->m);
+    size_t most = 0;
+    int i = 0;
+    for (int64_t point = 1; point <= last && i < POINTS; point = next_point(point), i++) {
+        plain.m = point;
+        if (i == of->count)
+            of->most[of->count++] = ZR_MAX(most, wanted_bytes(queue, &plain));
+        most = of->most[i];
+    }
+    return most + gelu_bytes(product) + (product->trans_a ? a_bytes(product, last) : 0);
 }
 
 static zero_status execute(zr_queue *queue, kept *entry, const void *const handle[MEMORIES], zero_error *error)
@@ -279,6 +327,76 @@ static zero_status execute(zr_queue *queue, kept *entry, const void *const handl
     return status == dnnl_success ? ZERO_OK : dnnl_failed(&entry->product, status, "execution", error);
 }
 
+static zero_status too_little(const zr_queue *queue, const zr_product *p, size_t needed, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_INTERNAL,
+                   "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
+                   (long long)p->m, (long long)p->n, (long long)p->k, needed, queue->scratch_bytes);
+}
+
+static size_t entry_bytes(zr_queue *queue, const zr_product *product, const kept *entry)
+{
+    const cache *of = queue->impl;
+    return entry->primitive ? gelu_bytes(product) + entry->scratch_bytes : of->otherwise->scratch(queue, product);
+}
+
+static zero_status run_whole(zr_queue *queue, const zr_product *product, kept *entry, const void *a, const void *b, const void *operand, void *d,
+                             zero_error *error)
+{
+    const cache *of = queue->impl;
+    if (!entry->primitive)
+        return of->otherwise->run(queue, product, a, b, operand, d, error);
+    if (product->gelu_a) {
+        queue->backend->elements->gelu_forward(queue, product->dtype, product->m * product->k, a, queue->scratch);
+        a = queue->scratch;
+    }
+    char *rest = (char *)queue->scratch + gelu_bytes(product);
+    ZERO_TRY(execute(queue, entry, (const void *[]){a, b, operand, d, rest}, error));
+    if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
+        queue->backend->elements->gelu_backward(queue, product->dtype, product->m * product->n, operand, d);
+    return ZERO_OK;
+}
+
+// Rows i .. i+part->m-1 of the product. A that is stored transposed has them in its columns: they are copied to the front of the scratch.
+static zero_status run_part(zr_queue *queue, const zr_product *product, const zr_product *part, int64_t i, const void *a, const void *b,
+                            const void *operand, void *d, zero_error *error)
+{
+    size_t size = zero_dtype_bytes(product->dtype), front = product->trans_a ? a_bytes(product, part->m) : 0;
+    zr_queue rest = *queue;
+    kept *entry;
+    const char *from = (const char *)a + (size_t)(product->trans_a ? i : i * product->k) * size;
+    if (product->trans_a) {
+        queue->backend->elements->copy_rows(queue, product->k, part->m * (int64_t)size, from, product->m * (int64_t)size, queue->scratch, part->m * (int64_t)size);
+        from = queue->scratch;
+    }
+    rest.scratch = (char *)queue->scratch + front;
+    rest.scratch_bytes -= front;
+    if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
+        operand = (const char *)operand + (size_t)(i * product->n) * size;
+    zr_product plain = stripped(part);
+    ZERO_TRY(cache_find(&rest, &plain, &entry, error));
+    size_t wanted = entry_bytes(&rest, part, entry);
+    if (wanted > rest.scratch_bytes)
+        return too_little(&rest, part, wanted, error);
+    return run_whole(&rest, part, entry, from, b, operand, (char *)d + (size_t)(i * product->n) * zero_dtype_bytes(product->out), error);
+}
+
+static zero_status run_parts(zr_queue *queue, const zr_product *product, size_t wanted, const void *a, const void *b, const void *operand, void *d,
+                             zero_error *error)
+{
+    zr_product part = *product, plain = stripped(product);
+    sizes *of;
+    ZERO_TRY(sizes_find(queue->impl, &plain, &of, error));
+    size_t needed = parts_bytes(queue, product, of);
+    if (needed > queue->scratch_bytes)
+        return too_little(queue, product, ZR_MIN(needed, wanted), error);
+    for (int64_t i = 0; i < product->m; i += part.m) {
+        part.m = part_most(product, product->m - i);
+        ZERO_TRY(run_part(queue, product, &part, i, a, b, operand, d, error));
+    }
+    return ZERO_OK;
+}
+
 static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand,
                        void *d, zero_error *error)
 {
@@ -289,22 +407,10 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
     if (!foreign(of, product))
         return of->otherwise->run(queue, product, a, b, operand, d, error);
     ZERO_TRY(cache_find(queue, &plain, &entry, error));
-    if (!entry->primitive)
-        return of->otherwise->run(queue, product, a, b, operand, d, error);
-    size_t own = gelu_bytes(product), needed = own + entry->scratch_bytes;
-    if (needed > queue->scratch_bytes)
-        return zr_fail(error, ZERO_ERR_INTERNAL,
-                       "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
-                       (long long)product->m, (long long)product->n, (long long)product->k, needed,
-                       queue->scratch_bytes);
-    if (product->gelu_a) {
-        queue->backend->elements->gelu_forward(queue, product->dtype, product->m * product->k, a, queue->scratch);
-        a = queue->scratch;
-    }
-    ZERO_TRY(execute(queue, entry, (const void *[]){a, b, operand, d, (char *)queue->scratch + own}, error));
-    if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
-        queue->backend->elements->gelu_backward(queue, product->dtype, product->m * product->n, operand, d);
-    return ZERO_OK;
+    size_t wanted = entry_bytes(queue, product, entry);
+    if (wanted > queue->scratch_bytes)
+        return run_parts(queue, product, wanted, a, b, operand, d, error);
+    return run_whole(queue, product, entry, a, b, operand, d, error);
 }
 
 // A product that cannot be made needs no scratch; run says why.
@@ -312,14 +418,17 @@ static size_t scratch(zr_queue *queue, const zr_product *product)
 {
     cache *of = queue->impl;
     zr_product plain = stripped(product);
-    kept *entry;
+    sizes *known;
     if (zr_product_check(product, NULL) != ZERO_OK)
         return 0;
     if (!foreign(of, product))
         return of->otherwise->scratch(queue, product);
-    if (cache_find(queue, &plain, &entry, NULL) != ZERO_OK)
+    if (sizes_find(of, &plain, &known, NULL) != ZERO_OK)
         return 0;
-    return entry->primitive ? gelu_bytes(product) + entry->scratch_bytes : of->otherwise->scratch(queue, product);
+    if (known->asked != product->m)
+        known->wanted = wanted_bytes(queue, &plain);
+    known->asked = product->m;
+    return ZR_MAX(parts_bytes(queue, product, known), gelu_bytes(product) + known->wanted);
 }
 
 zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, bool bf16, zero_error *error)
@@ -350,6 +459,7 @@ void zr_cpu_dnnl_close(zr_queue *queue)
     if (of->engine)
         dnnl_engine_destroy(of->engine);
     zr_free(of->at);
+    zr_free(of->sizes);
     zr_free(of);
     queue->impl = NULL;
 }
