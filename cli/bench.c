@@ -69,6 +69,6 @@ int cli_bench(const cli_arguments *a)
     if (!comm)
         return code;
     code = bench_rank(a, comm);
-    zero_comm_destroy(comm);
+    cli_close_comm(comm);
     return code;
 }

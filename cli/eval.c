@@ -1,5 +1,7 @@
 // zero eval: the measures of a text on standard output, everything else on stderr.
 #include "failure.h"
+#include "faults.h"
+#include "ranks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@ int cli_eval(const cli_arguments *a)
     zero_comm_options comm_options = {.struct_size = sizeof comm_options};
     if (zero_comm_open(&comm_options, &comm, &error) != ZERO_OK)
         return cli_fail(a->command, &error);
+    cli_faults_tell(comm);
     bool first = zero_comm_rank(comm) == 0;
     zero_eval_options options = {.struct_size = sizeof options, .model_dir = a->text[OPT_MODEL], .data = a->data, .data_count = a->data_count,
                                  .field = a->text[OPT_FIELD], .chat = a->text[OPT_CHAT], .seq = a->integer[OPT_SEQ],
@@ -30,6 +33,6 @@ int cli_eval(const cli_arguments *a)
     else if (first)
         printf("loss %.9g\nperplexity %.9g\nbits_per_byte %.9g\n", result.loss, exp(result.loss),
                result.loss * (double)result.tokens / (double)result.bytes / log(2));
-    zero_comm_destroy(comm);
+    cli_close_comm(comm);
     return code;
 }

@@ -1,6 +1,7 @@
 // The program `zero`: finds the subcommand, parses its options and runs it. What a subcommand does lies in the file of
 // its name; the work itself in the library.
 #include "failure.h"
+#include "faults.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,6 +56,13 @@ static int help(const char *name)
     return 0;
 }
 
+static int run(const cli_arguments *arguments)
+{
+    if (!arguments->command->runs_program) // which gets signals as they are
+        cli_faults_install(arguments->command);
+    return arguments->command->run(arguments);
+}
+
 static int run_command(const cli_command *command, int argc, char **argv)
 {
     cli_arguments arguments;
@@ -65,7 +73,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     else if (arguments.given[OPT_HELP])
         cli_help_command(command, stdout);
     else
-        code = command->run(&arguments);
+        code = run(&arguments);
     cli_arguments_free(&arguments);
     return code;
 }

@@ -2,6 +2,7 @@
 #include "ranks.h"
 
 #include "failure.h"
+#include "faults.h"
 #include "signals.h"
 
 #include <limits.h>
@@ -87,12 +88,19 @@ zero_comm *cli_open_comm(const cli_arguments *a, int *code)
         *code = cli_fail(a->command, &error);
         return NULL;
     }
+    cli_faults_tell(comm);
     if (!a->given[OPT_RANKS] || a->integer[OPT_RANKS] == zero_comm_size(comm) || zero_restart_count() > 0)
         return comm;
     *code = zero_status_exit_code(ZERO_ERR_USAGE);
     if (zero_comm_rank(comm) == 0)
         cli_fail_usage(a->command, "--ranks %lld, but the launcher started %d; --ranks is not needed here", (long long)a->integer[OPT_RANKS],
                        zero_comm_size(comm));
-    zero_comm_destroy(comm);
+    cli_close_comm(comm);
     return NULL;
+}
+
+void cli_close_comm(zero_comm *comm)
+{
+    cli_faults_tell(NULL);
+    zero_comm_destroy(comm);
 }

@@ -13,5 +13,6 @@ int cli_supervise(const cli_arguments *arguments);
 int cli_say_resume(const cli_arguments *arguments, int code);
 // Opens this rank's communicator as --comm and --timeout say. NULL: *code says how to end.
 zero_comm *cli_open_comm(const cli_arguments *arguments, int *code);
+void cli_close_comm(zero_comm *comm);
 
 #endif

@@ -85,6 +85,6 @@ int cli_train(const cli_arguments *a)
     if (!comm)
         return code;
     code = train_rank(a, comm, &signals);
-    zero_comm_destroy(comm);
+    cli_close_comm(comm);
     return code;
 }

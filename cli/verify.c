@@ -30,6 +30,6 @@ int cli_verify(const cli_arguments *a)
     if (!comm)
         return code;
     code = verify_rank(a, comm);
-    zero_comm_destroy(comm);
+    cli_close_comm(comm);
     return code;
 }

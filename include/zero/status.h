@@ -2,6 +2,10 @@
 //
 // The library never prints, exits, installs signal handlers or keeps globals. A function that can fail
 // returns a zero_status; the message is written into the error object that the caller passes (or NULL).
+//
+// Two faults of files reach a process as signals, which the program `zero` turns into messages and a program of your own may want to: text and
+// token files are mapped while they are read, and one that is made shorter meanwhile raises SIGBUS in the thread that reads; a write beyond
+// RLIMIT_FSIZE raises SIGXFSZ, and fails with a message where that is ignored (signal(SIGXFSZ, SIG_IGN)).
 #ifndef ZERO_STATUS_H
 #define ZERO_STATUS_H
 

@@ -59,7 +59,7 @@ static zero_status read_file(const char *path, bool records, const char *field, 
 {
     char *text;
     size_t length;
-    ZERO_TRY(zr_file_read(path, MOST_BYTES, &text, &length, error));
+    ZERO_TRY(zr_file_read_stream(path, MOST_BYTES, &text, &length, error));
     zero_status status = records ? read_records(path, field, text, length, out, error) : read_lines(path, text, length, out, error);
     zr_free(text);
     if (status == ZERO_OK && !out->count)

@@ -77,9 +77,7 @@ static zero_status begin_next(zr_direct_reader *r, zero_error *error)
 
 static zero_status prepare(zr_direct_reader *r, zero_error *error)
 {
-    r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
-    if (r->fd < 0)
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", r->path);
+    ZERO_TRY(zr_file_open(r->path, &r->fd, error));
     r->direct = open(r->path, O_RDONLY | O_DIRECT | O_CLOEXEC);
     r->memory = zr_alloc((size_t)SLOTS * SLOT + ZR_LARGE_PAGE, error);
     if (!r->memory)

@@ -10,18 +10,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static zero_status open_for_reading(const char *path, int *fd, struct stat *info, zero_error *error)
+static const char *kind_of(mode_t mode)
 {
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    return S_ISDIR(mode) ? "directory" : S_ISFIFO(mode) ? "named pipe" : S_ISSOCK(mode) ? "socket" : "device";
+}
+
+// stream: what a person names may be a pipe or a terminal, which is waited for.
+static zero_status open_for_reading(const char *path, bool stream, int *fd, struct stat *info, zero_error *error)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | (stream ? 0 : O_NONBLOCK)); // a pipe that nobody writes to would never open
+    int reason = errno;
+    if (*fd < 0 && reason == ENXIO && !stat(path, info) && !S_ISREG(info->st_mode))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a %s, where a file is needed", path, kind_of(info->st_mode));
     if (*fd < 0)
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", path);
+        return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot open \"%s\"", path);
     zero_status status = ZERO_OK;
     if (fstat(*fd, info))
         status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", path);
-    else if (S_ISDIR(info->st_mode))
-        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a directory, where a file is needed", path);
+    else if (stream ? S_ISDIR(info->st_mode) : !S_ISREG(info->st_mode))
+        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a %s, where a file is needed", path, kind_of(info->st_mode));
     if (status != ZERO_OK)
         close(*fd);
+    return status;
+}
+
+zero_status zr_file_open(const char *path, int *fd, zero_error *error)
+{
+    struct stat info;
+    zero_status status = open_for_reading(path, false, fd, &info, error);
+    if (status != ZERO_OK)
+        *fd = -1;
     return status;
 }
 
@@ -57,11 +75,11 @@ static zero_status read_all(int fd, const char *path, size_t limit, const struct
     return status;
 }
 
-zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *length, zero_error *error)
+static zero_status read_whole(const char *path, bool stream, size_t limit, char **data, size_t *length, zero_error *error)
 {
     int fd;
     struct stat info;
-    ZERO_TRY(open_for_reading(path, &fd, &info, error));
+    ZERO_TRY(open_for_reading(path, stream, &fd, &info, error));
     zr_buffer buffer = {0};
     zr_buffer_append(&buffer, "", 0); // an empty file is a string too
     bool large = S_ISREG(info.st_mode) && (uint64_t)info.st_size > limit;
@@ -74,6 +92,16 @@ zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *le
     *data = buffer.data;
     *length = buffer.length;
     return ZERO_OK;
+}
+
+zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *length, zero_error *error)
+{
+    return read_whole(path, false, limit, data, length, error);
+}
+
+zero_status zr_file_read_stream(const char *path, size_t limit, char **data, size_t *length, zero_error *error)
+{
+    return read_whole(path, true, limit, data, length, error);
 }
 
 zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, const char *path, zero_error *error)
@@ -127,11 +155,9 @@ zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error
     int fd;
     struct stat info;
     *out = (zr_mapped_file){0};
-    ZERO_TRY(open_for_reading(path, &fd, &info, error));
+    ZERO_TRY(open_for_reading(path, false, &fd, &info, error));
     zero_status status = ZERO_OK;
-    if (!S_ISREG(info.st_mode)) {
-        status = zr_fail(error, ZERO_ERR_IO, "\"%s\" is not a regular file, and cannot be mapped", path);
-    } else if (info.st_size > 0) {
+    if (info.st_size > 0) {
         void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
             status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot map the %lld bytes of \"%s\"",

@@ -5,8 +5,13 @@
 #include "base/status.h"
 #include <stdio.h>
 
-// Whole file into a new 0-terminated buffer (zr_free); refuses directories and more than `limit` bytes, naming both.
+// Everything that is read is opened here: a directory, a named pipe, a socket or a device is ZERO_ERR_DATA at once, and never waited for.
+// *fd: the caller closes it; -1 after a failure.
+zero_status zr_file_open(const char *path, int *fd, zero_error *error);
+// Whole file into a new 0-terminated buffer (zr_free); refuses more than `limit` bytes, naming both.
 zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *length, zero_error *error);
+// The same of what a person names by hand, which may be a pipe, a terminal or a device.
+zero_status zr_file_read_stream(const char *path, size_t limit, char **data, size_t *length, zero_error *error);
 zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, const char *path, zero_error *error);
 zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offset, const char *path, zero_error *error);
 // Takes the space of an open file at once, where the file system can: a full disk is found before anything is written.

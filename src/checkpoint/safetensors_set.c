@@ -76,10 +76,11 @@ static zero_status add_file(zr_st_set *set, const char *path, zero_error *error)
     char *copy = zr_strdup(path, error);
     if (!copy)
         return ZERO_ERR_MEMORY;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
+    int fd;
+    zero_status status = zr_file_open(path, &fd, error);
+    if (status != ZERO_OK) {
         zr_free(copy);
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", path);
+        return status;
     }
     int file = set->file_count++;
     set->paths[file] = copy;

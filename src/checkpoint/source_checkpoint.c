@@ -27,8 +27,8 @@ static zero_status hold(checkpoint *own, int f, const zr_manifest_tensor *tensor
     if (own->held == extent)
         return ZERO_OK;
     own->held = NULL;
-    if (own->fds[f] < 0 && (own->fds[f] = open(own->paths[f], O_RDONLY | O_CLOEXEC)) < 0)
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", own->paths[f]);
+    if (own->fds[f] < 0)
+        ZERO_TRY(zr_file_open(own->paths[f], &own->fds[f], error));
     ZERO_TRY(zr_file_pread(own->fds[f], own->block, (size_t)place.bytes, place.offset, own->paths[f], error));
     uint32_t found = zr_crc32c(0, own->block, (size_t)place.bytes);
     if (found != extent->checksum)

@@ -201,9 +201,7 @@ static zero_status read_extents(loading *l, zero_error *error)
 static zero_status read_vector(loading *l, zero_error *error)
 {
     ZERO_TRY(match_tensors(l, error));
-    l->fd = open(l->path, O_RDONLY | O_CLOEXEC);
-    if (l->fd < 0)
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", l->path);
+    ZERO_TRY(zr_file_open(l->path, &l->fd, error));
     zero_status status = check_header(l, error);
     close(l->fd);
     return status == ZERO_OK ? read_extents(l, error) : status;

@@ -213,8 +213,9 @@ zero_status zr_zip_open(const char *path, zr_zip *out, zero_error *error)
     *out = (zr_zip){.path = zr_strdup(path, error), .fd = -1};
     if (!out->path)
         return ZERO_ERR_MEMORY;
-    out->fd = open(path, O_RDONLY | O_CLOEXEC);
-    zero_status status = out->fd < 0 ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", path) : read_archive(out, error);
+    zero_status status = zr_file_open(path, &out->fd, error);
+    if (status == ZERO_OK)
+        status = read_archive(out, error);
     if (status != ZERO_OK)
         zr_zip_close(out);
     return status;

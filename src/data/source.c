@@ -24,8 +24,8 @@ static const struct {
 static bool begins_with_magic(const char *path)
 {
     int32_t word = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool found = fd >= 0 && pread(fd, &word, sizeof word, 0) == sizeof word && (word == ZR_LLMC_MAGIC_16 || word == ZR_LLMC_MAGIC_32);
+    int fd;
+    bool found = zr_file_open(path, &fd, NULL) == ZERO_OK && pread(fd, &word, sizeof word, 0) == sizeof word && (word == ZR_LLMC_MAGIC_16 || word == ZR_LLMC_MAGIC_32);
     if (fd >= 0)
         close(fd);
     return found;

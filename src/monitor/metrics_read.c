@@ -1,15 +1,24 @@
 #include "monitor/metrics_read.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 zero_status zr_metrics_reader_open(const char *run, zr_metrics_reader *out, zero_error *error)
 {
     *out = (zr_metrics_reader){.path = zr_sprintf(error, "%s/metrics.jsonl", run), .text = zr_alloc(ZR_METRICS_MOST_LINE + 1, error)};
     if (!out->path || !out->text)
         return ZERO_ERR_MEMORY;
-    out->file = fopen(out->path, "re");
-    return out->file ? ZERO_OK : zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\"", out->path);
+    int fd;
+    ZERO_TRY(zr_file_open(out->path, &fd, error));
+    out->file = fdopen(fd, "r");
+    if (out->file)
+        return ZERO_OK;
+    zero_status status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read \"%s\"", out->path);
+    close(fd);
+    return status;
 }
 
 zero_status zr_metrics_reader_next(zr_metrics_reader *r, json_t **out, zero_error *error)

@@ -3,7 +3,9 @@
 
 #include "base/alloc.h"
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static void whole_files_are_read(void **state)
@@ -60,10 +62,55 @@ static void what_cannot_be_read_is_named(void **state)
     assert_read_fails(dir->directory, 10, ZERO_ERR_DATA, "is a directory");
     scratch_write(dir, "ten", "0123456789");
     assert_read_fails(scratch_path(dir, "ten"), 9, ZERO_ERR_DATA, "has 10 bytes, more than the 9");
-    assert_read_fails("/dev/zero", 1000, ZERO_ERR_DATA, "more than the 1000");
-    assert_read_fails("/dev/zero", 100000, ZERO_ERR_DATA, "more than the 100000"); // passed by the second transfer only
+    assert_read_fails("/dev/zero", 1000, ZERO_ERR_DATA, "is a device, where a file is needed");
     assert_int_equal(truncate(scratch_path(dir, "ten"), (off_t)1 << 40), 0); // 1 TiB, sparse: refused before it is read
     assert_read_fails(dir->path, 1 << 20, ZERO_ERR_DATA, "1099511627776");
+}
+
+// A pipe without a writer is not waited for, a socket not taken for an absent file.
+static void what_is_no_file_is_refused_at_once(void **state)
+{
+    scratch *dir = *state;
+    zero_error error = {0};
+    zr_mapped_file file;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), other = 7;
+    assert_int_equal(mkfifo(scratch_path(dir, "pipe"), 0600), 0);
+    alarm(20); // what waits is killed
+    assert_read_fails(dir->path, 10, ZERO_ERR_DATA, "is a named pipe, where a file is needed");
+    assert_int_equal(zr_file_map(dir->path, &file, &error), ZERO_ERR_DATA);
+    assert_contains(error.message, "is a named pipe");
+    assert_int_equal(zr_file_open(dir->path, &other, &error), ZERO_ERR_DATA);
+    assert_int_equal(other, -1);
+    alarm(0);
+    assert_true(strlen(scratch_path(dir, "s")) < sizeof address.sun_path);
+    memcpy(address.sun_path, dir->path, strlen(dir->path) + 1);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address))
+        print_message("no socket can be bound here\n");
+    else
+        assert_read_fails(dir->path, 10, ZERO_ERR_DATA, "is a socket, where a file is needed");
+    close(fd);
+}
+
+// What a person names may be a pipe, as a shell's <(...) is; the limit holds there too.
+static void streams_are_read(void **state)
+{
+    zero_error error = {0};
+    char path[64], *data;
+    size_t length;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "piped", 5), 5);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_int_equal(zr_file_read_stream(path, 10, &data, &length, NULL), ZERO_OK);
+    assert_string_equal(data, "piped");
+    zr_free(data);
+    close(ends[0]);
+    assert_int_equal(zr_file_read_stream("/dev/zero", 1000, &data, &length, &error), ZERO_ERR_DATA);
+    assert_contains(error.message, "more than the 1000");
+    assert_int_equal(zr_file_read_stream("/dev/zero", 100000, &data, &length, &error), ZERO_ERR_DATA); // passed by the second transfer only
+    assert_contains(error.message, "more than the 100000");
 }
 
 static void positioned_transfers(void **state)
@@ -115,8 +162,8 @@ static void files_are_mapped(void **state)
     assert_int_equal(file.length, 0);
     assert_int_equal(zr_file_map(dir->directory, &file, &error), ZERO_ERR_DATA);
     assert_contains(error.message, "is a directory");
-    assert_int_equal(zr_file_map("/dev/null", &file, &error), ZERO_ERR_IO);
-    assert_contains(error.message, "not a regular file");
+    assert_int_equal(zr_file_map("/dev/null", &file, &error), ZERO_ERR_DATA);
+    assert_contains(error.message, "is a device");
 }
 
 static void every_failing_allocation_is_reported(void **state)
@@ -145,6 +192,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
     const struct CMUnitTest tests[] = {
         CASE(whole_files_are_read),     CASE(large_files_come_whole), CASE(what_cannot_be_read_is_named),
+        CASE(what_is_no_file_is_refused_at_once), CASE(streams_are_read),
         CASE(positioned_transfers),     CASE(a_full_disk_is_an_error), CASE(files_are_mapped),
         CASE(every_failing_allocation_is_reported),
     };

@@ -1,0 +1,175 @@
+// SIGBUS is raised where a byte is read that its file has no more, in this thread and by this instruction: the handler finds out from the system
+// which file lies at the address, says so, and ends the process. It allocates nothing and takes no lock; what it calls of the library is
+// zero_comm_abort, and only for files, which nobody reads while holding what that needs.
+#define _GNU_SOURCE
+#include "faults.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zero/tools.h>
+
+static const cli_command *running;
+static zero_comm *peers;
+static bool supervised; // the supervisor says it
+
+typedef struct line { char text[ZERO_MESSAGE_BYTES]; size_t length; } line;
+
+static void add(line *out, const char *text)
+{
+    for (; *text && out->length < sizeof out->text - 1; text++)
+        out->text[out->length++] = *text;
+    out->text[out->length] = 0;
+}
+
+// A name may hold what a terminal would obey.
+static void add_name(line *out, const char *name)
+{
+    for (; *name; name++) {
+        unsigned char c = (unsigned char)*name;
+        bool plain = c >= 0x20 && c < 0x7f;
+        const char escaped[] = {'\\', 'x', "0123456789abcdef"[c >> 4], "0123456789abcdef"[c & 15], 0}, itself[] = {*name, 0};
+        add(out, plain || c >= 0x80 ? itself : escaped);
+    }
+}
+
+static void add_number(line *out, uint64_t number)
+{
+    char digits[24];
+    size_t at = sizeof digits - 1;
+    digits[at] = 0;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    add(out, digits + at);
+}
+
+typedef struct place { uint64_t begin, end, offset; char path[1024]; } place; // of a mapping; offset: of its first byte in the file
+
+static uint64_t take_hex(const char **at)
+{
+    uint64_t value = 0;
+    for (;; (*at)++) {
+        char c = **at;
+        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (digit < 0)
+            return value;
+        value = value << 4 | (uint64_t)digit;
+    }
+}
+
+// "begin-end rw-p offset device inode path", as /proc/self/maps has it.
+static void take_line(const char *text, place *out)
+{
+    out->begin = take_hex(&text);
+    text += *text == '-';
+    out->end = take_hex(&text);
+    text += strspn(text, " ");
+    text += strcspn(text, " "); // what may be done with it
+    text += strspn(text, " ");
+    out->offset = take_hex(&text);
+    const char *path = strchr(text, '/');
+    out->path[0] = 0;
+    if (path)
+        strncat(out->path, path, sizeof out->path - 1);
+}
+
+// Whether a mapping lies at `address`.
+static bool find_place(uint64_t address, place *out)
+{
+    char text[sizeof out->path + 128], block[512];
+    size_t length = 0;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    for (ssize_t got; fd >= 0 && (got = read(fd, block, sizeof block)) > 0;) {
+        for (ssize_t i = 0; i < got; i++) {
+            if (block[i] != '\n') {
+                length += length < sizeof text - 1;
+                text[length - 1] = block[i];
+                continue;
+            }
+            text[length] = 0;
+            length = 0;
+            take_line(text, out);
+            if (address >= out->begin && address < out->end) {
+                close(fd);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_file(const char *path)
+{
+    return *path && strncmp(path, "/memfd:", 7) && strncmp(path, "/dev/shm/", 9); // else memory
+}
+
+static int describe(const place *at, uint64_t address, line *out)
+{
+    uint64_t byte = at->offset + (address - at->begin);
+    struct stat info;
+    bool there = stat(at->path, &info) == 0, shorter = !there || (uint64_t)info.st_size <= byte;
+    add(out, "\"");
+    add_name(out, at->path);
+    add(out, shorter ? "\" was made shorter while it was read: " : "\" cannot be read any more, its disk has failed: ");
+    if (there && shorter) {
+        add(out, "it has ");
+        add_number(out, (uint64_t)info.st_size);
+        add(out, " bytes now, and ");
+    }
+    add(out, "byte ");
+    add_number(out, byte);
+    add(out, shorter ? " was needed; a file that is read must not change (write another one, and rename it)" : " was needed");
+    return zero_status_exit_code(shorter ? ZERO_ERR_DATA : ZERO_ERR_IO);
+}
+
+static void say(const line *message)
+{
+    line whole = {.length = 0};
+    add(&whole, "zero ");
+    add(&whole, running->name);
+    add(&whole, ": ");
+    add(&whole, message->text);
+    add(&whole, "\n");
+    ssize_t written = write(STDERR_FILENO, whole.text, whole.length);
+    (void)written; // there is nobody else to tell
+}
+
+static void end_by_fault(int number, siginfo_t *info, void *context)
+{
+    static atomic_flag first = ATOMIC_FLAG_INIT;
+    static place at; // large
+    static line message;
+    uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
+    while (atomic_flag_test_and_set(&first))
+        pause(); // another thread ends the process
+    if (info->si_code != BUS_ADRERR || !find_place(address, &at) || !is_file(at.path)) {
+        signal(number, SIG_DFL); // as without this handler, when the instruction is tried again
+        atomic_flag_clear(&first);
+        return;
+    }
+    int code = describe(&at, address, &message);
+    if (peers && zero_comm_size(peers) > 1)
+        zero_comm_abort(peers, message.text);
+    if (!supervised)
+        say(&message);
+    _exit(code);
+}
+
+void cli_faults_install(const cli_command *command)
+{
+    struct sigaction action = {.sa_sigaction = end_by_fault, .sa_flags = SA_SIGINFO};
+    running = command;
+    supervised = zero_supervised();
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); // a write beyond the limit fails with EFBIG
+}
+
+void cli_faults_tell(zero_comm *comm)
+{
+    peers = comm;
+}

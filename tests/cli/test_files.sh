@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Files that are not what they were taken for: pipes in the place of files, files that shrink under a run, a limit on their size, names that
+# speak to the terminal.
+. "$(dirname "$0")/lib.sh"
+train --steps 2 --save-every 1 --out run
+
+# A pipe that nobody writes to is refused at once, wherever a file is looked for.
+for name in config.json model.safetensors tokenizer.json tokenizer_config.json generation_config.json; do
+    rm -rf model && cp -r run/model model && rm -f "model/$name" && mkfifo "model/$name"
+    refused 65 "model/$name\" is a named pipe, where a file is needed" timeout 20 "$ZERO" generate --model model --prompt a --tokens 2 --chat chatml --threads 1
+done
+for name in manifest.json weights.safetensors; do
+    cp -r run copy && rm -rf copy/checkpoints/step-00000001 "copy/checkpoints/step-00000002/$name" && mkfifo "copy/checkpoints/step-00000002/$name"
+    expect 65 timeout 20 "$ZERO" inspect copy/checkpoints/step-00000002 --verify
+    grep -q "$name\" is a named pipe\|$name\" has 0 bytes" err.txt || fail "inspect of a pipe $name: $(cat err.txt out.txt)"
+    rm -r copy
+done
+mkfifo pipe.safetensors pipe.pt text.pipe
+refused 65 'is a named pipe' timeout 20 "$ZERO" inspect pipe.safetensors
+refused 65 'is no regular file' timeout 20 "$ZERO" train --new $TINY --data text.pipe --steps 1 --threads 1 --quiet --out out
+expect 0 "$ZERO" generate --model run/model --prompts <(echo one; echo two) --tokens 2 --threads 1 # named by hand: as a shell's pipe is
+
+# A token file that is cut while a run reads it: one message with file, bytes and what was needed; all ranks end.
+wait_for() { for _ in $(seq 600); do [ -s "$1" ] && return; sleep 0.05; done; fail "no $1: $(cat err.txt)"; }
+for ranks in 1 2; do
+    truncate -s 32M train.bin
+    timeout 100 "$ZERO" train --new $TINY,vocab=300 --data train.bin --val none --steps 1000000 --save-seconds 0 --eval-every 0 --threads 1 --ranks $ranks \
+        --quiet --out cut$ranks >out.txt 2>err.txt &
+    pid=$!
+    wait_for cut$ranks/metrics.jsonl
+    truncate -s 8192 train.bin
+    got=0
+    wait $pid || got=$?
+    [ "$got" -eq 65 ] || fail "exit code $got, not 65, of a run on $ranks ranks whose file was cut: $(cat err.txt)"
+    [ "$(wc -l <err.txt)" -eq 1 ] || fail "not one line: $(cat err.txt)"
+    grep -q 'zero train: .*train.bin" was made shorter while it was read: it has 8192 bytes now, and byte [0-9]* was needed' err.txt || fail "a cut file: $(cat err.txt)"
+    [ "$(children_of $pid | wc -l)" -eq 0 ] || fail "ranks go on"
+done
+
+# A limit on the size of files is an error of the write, not the end of the program.
+(ulimit -f 20 && expect 74 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --steps 2 --quiet --out limited) || exit 1
+tail -1 err.txt | grep -q '^zero train: .*limited.*File too large' || fail "a limit on files: $(cat err.txt)"
+echo "pipes, cut files, limits"
