@@ -51,7 +51,7 @@ static void bench_peer(const cli_arguments *a)
     while (started && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (!started || status != 0)
-        printf("Open MPI: not measured (%s)\n", started ? "mpirun failed" : "no mpirun, or no bench/open_mpi beside this program");
+        printf("Open MPI: not measured (%s)\n", started ? "mpirun failed" : "no mpirun, or no bench/open_mpi next to this program");
 }
 
 int cli_bench(const cli_arguments *a)

@@ -142,7 +142,7 @@ static zero_status measure_all(const zr_bench *bench, comm_work *w, zero_error *
     ZERO_TRY(measure_latency(bench, w, "barrier", barrier, error));
     if (w->comm->versions)
         ZERO_TRY(measure_latency(bench, w, "mapped piece", acquire_mapped, error));
-    zr_bench_say(bench, "A mapped piece is read in place whatever its size (stage 3 on one machine).\n");
+    zr_bench_say(bench, "A mapped piece of any size is read in place (stage 3 on one machine).\n");
     return ZERO_OK;
 }
 

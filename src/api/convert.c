@@ -91,7 +91,7 @@ static zero_status check_replaced(const converting *c)
     zr_reads reads = {0};
     bool is_model = lstat(to, &info) == 0 && S_ISDIR(info.st_mode) && zr_has_weights(to) && !zr_path_has(to, ZR_CHECKPOINTS);
     if (!is_model)
-        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is no directory of a model alone: it is not replaced; choose another directory", to);
+        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is not a directory that holds only a model: it is not replaced; choose another directory", to);
     if (zr_directory_others(to, zr_own_is_model_file, others, sizeof others))
         return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" holds more than a model's files (%s): it is not replaced; choose another directory", to, others);
     zero_status status = gather_reads(c, &reads);
@@ -181,9 +181,9 @@ static zero_status to_checkpoint(converting *c)
     if (c->source.kind == ZR_SOURCE_CHECKPOINT)
         return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is a checkpoint of libzero already: any number of ranks, stage and precision load it as it is", c->from);
     if (c->source.kind != ZR_SOURCE_DEEPSPEED)
-        return zr_fail(c->error, ZERO_ERR_UNSUPPORTED, "\"%s\" is a model, which has no state of a training: zero train --model starts from it, zero_load_weights reads it", c->from);
+        return zr_fail(c->error, ZERO_ERR_UNSUPPORTED, "\"%s\" is a model, which has no training state: zero train --model starts from it, zero_load_weights reads it", c->from);
     if (c->options->dtype || c->options->shard_bytes)
-        return zr_fail(c->error, ZERO_ERR_USAGE, "a checkpoint is whole and in fp32: dtype and shard size are of --format hf");
+        return zr_fail(c->error, ZERO_ERR_USAGE, "a checkpoint is always complete and in fp32: dtype and shard size belong to --format hf");
     char *path = zr_checkpoint_path(c->to, step, c->error);
     zero_status status = path ? zr_checkpoints_list(c->to, &there, c->error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && zr_own_is_foreign(c->to, ZR_RUN_CHECKPOINTS, false, foreign))

@@ -82,7 +82,7 @@ static void say_verdict(const json_t *report, zr_buffer *out)
     if (!json_is_true(json_object_get(verdict, "checksums")))
         zr_buffer_printf(out, "verify     the format has no checksums; headers, shapes and sizes agree\n");
     else if (!json_array_size(damaged))
-        zr_buffer_printf(out, "verify     whole: %s, every checksum agrees\n", bytes(json_object_get(verdict, "bytes"), text));
+        zr_buffer_printf(out, "verify     intact: %s, every checksum agrees\n", bytes(json_object_get(verdict, "bytes"), text));
     for (size_t i = 0; i < json_array_size(damaged); i++)
         zr_buffer_printf(out, "DAMAGED    %s\n", json_string_value(json_array_get(damaged, i)));
 }
@@ -161,6 +161,6 @@ void zr_inspect_run_text(const json_t *run, zr_buffer *out)
         zr_buffer_printf(out, " %s", json_string_value(one));
     zr_buffer_printf(out, "\ncheckpoints");
     json_array_foreach(list, i, one)
-        zr_buffer_printf(out, " %lld%s", (long long)integer(json_object_get(one, "step")), json_is_true(json_object_get(one, "whole")) ? "" : " (not whole)");
+        zr_buffer_printf(out, " %lld%s", (long long)integer(json_object_get(one, "step")), json_is_true(json_object_get(one, "whole")) ? "" : " (not intact)");
     zr_buffer_printf(out, "%s\n\n", json_array_size(list) ? "" : " none");
 }

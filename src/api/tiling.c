@@ -72,14 +72,14 @@ zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_
     if (choice == 0)
         return ZERO_OK;
     if (config->exact_world)
-        return zr_fail(error, ZERO_ERR_LIMIT, "planning with libzero.exact_world: the model does not fit whole on %d rank%s, and tiles that follow from that would give other bits on others; "
+        return zr_fail(error, ZERO_ERR_LIMIT, "planning with libzero.exact_world: the model does not fit undivided on %d rank%s, and tiles that follow from that would give other bits on others; "
                        "say libzero.tiling, the same for all: {\"embedding\": %lld, \"attention\": %lld, \"mlp\": %lld} would fit here", options->comm->size,
                        options->comm->size == 1 ? "" : "s", (long long)tiles->embedding, (long long)tiles->attention, (long long)tiles->mlp);
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.embedding", tiles->embedding, error));
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.attention", tiles->attention, error));
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.mlp", tiles->mlp, error));
     *changed = zr_tiling_apply(config, shape);
-    zr_log(&options->logger, ZERO_LOG_INFO, "tiling   the model does not fit whole: %lld tiles of the table of tokens, %lld of each of the attention's weights, %lld of the MLP's (libzero.tiling)",
+    zr_log(&options->logger, ZERO_LOG_INFO, "tiling   the model does not fit undivided: %lld tiles of the token table, %lld of each of the attention's weights, %lld of the MLP's (libzero.tiling)",
            (long long)tiles->embedding, (long long)tiles->attention, (long long)tiles->mlp);
     return ZERO_OK;
 }

@@ -132,7 +132,7 @@ static zero_status next_candidate(const zr_train *train, candidates *c, char pat
         if (zr_checkpoint_is_whole(out, step))
             found = zr_checkpoint_path(out, step, error);
         else
-            zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" is passed over: it is not whole", out, (long long)step);
+            zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" is passed over: it is not intact", out, (long long)step);
     }
     zero_status status = share_path(train, found, path, error);
     zr_free(found);
@@ -161,7 +161,7 @@ static zero_status load_newest(zr_train *train, candidates *c, char path[4096], 
     int64_t count = c->found.count; // rank 0's
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, &count, error));
     if (count)
-        return zr_fail(error, ZERO_ERR_DATA, "none of the %lld checkpoints of \"%s\" is whole: --overwrite starts anew", (long long)count, train->options->out_dir);
+        return zr_fail(error, ZERO_ERR_DATA, "none of the %lld checkpoints of \"%s\" is intact: --overwrite starts over", (long long)count, train->options->out_dir);
     return ZERO_OK;
 }
 
@@ -173,7 +173,7 @@ static zero_status go_on(zr_train *train, candidates *c, zero_error *error)
     ZERO_TRY(zr_comm_agree(train->comm, train->comm->rank == 0 ? list_candidates(train, c, error) : ZERO_OK, error));
     ZERO_TRY(load_newest(train, c, path, &state, error));
     if (!path[0]) {
-        zr_log(&train->logger, ZERO_LOG_INFO, "resume   there is no checkpoint yet: from the start");
+        zr_log(&train->logger, ZERO_LOG_INFO, "resume   there is no checkpoint yet: starting from the beginning");
         return ZERO_OK;
     }
     zero_position(train->engine, &train->first_step, &none);

@@ -91,7 +91,7 @@ static zero_status choose_steps(const verify *v, int64_t steps[2], zero_error *e
             steps[0] = found.steps[i];
     }
     if (status == ZERO_OK && (steps[0] < 1 || steps[0] >= steps[1]))
-        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has %d whole checkpoint%s; two are needed, an earlier and a later one (found %lld and %lld)", o->run, whole, whole == 1 ? "" : "s",
+        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has %d intact checkpoint%s; two are needed, an earlier and a later one (found %lld and %lld)", o->run, whole, whole == 1 ? "" : "s",
                          (long long)steps[0], (long long)steps[1]);
     zr_checkpoints_free(&found);
     return status;

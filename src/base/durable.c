@@ -30,7 +30,7 @@ static zero_status open_temporary(zr_durable *file, zero_error *error)
         if (reason != EEXIST && reason != EINTR)
             return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot write \"%s\"", file->path);
     }
-    return zr_fail(error, ZERO_ERR_IO, "cannot write \"%s\": %d temporary files of its name lie beside it", file->path,
+    return zr_fail(error, ZERO_ERR_IO, "cannot write \"%s\": there are %d temporary files of its name next to it", file->path,
                    NAME_TRIES);
 }
 

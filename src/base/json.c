@@ -104,7 +104,7 @@ static zero_status check_word(const char *text, const char *name, zr_json_token 
     if (*word == '-' || (*word >= '0' && *word <= '9'))
         return ZERO_OK; // a number, or jansson says what is wrong with it
     return zr_json_fail(error, name, text, token.start,
-                        "%.*s is no value: a string stands in double quotes; true, false and null are spelt so",
+                        "%.*s is no value: strings are in double quotes; true, false and null are written like this",
                         shown(token), word);
 }
 

@@ -289,7 +289,7 @@ static zero_status fill(zr_deepspeed *ds, const char *path, zr_source *out, zero
     ds->folder = find_folder(path, error);
     out->path = ds->folder ? zr_strdup(ds->folder, error) : NULL;
     if (!out->path)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s/latest\" names no folder beside it", path);
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s/latest\" names no folder next to it", path);
     ZERO_TRY(open_files(ds, error));
     ZERO_TRY(read_stages(ds, error));
     ZERO_TRY(zr_ds_lay_out(ds, out, error));

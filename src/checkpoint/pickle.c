@@ -316,7 +316,7 @@ static zero_status tuple(machine *m, const unsigned char *a)
 static zero_status add(machine *m, zr_pickle_kind kind, const zr_pickle_items *items)
 {
     if (m->height <= floor_of(m) || m->stack[m->height - 1]->kind != kind || (kind == ZR_PICKLE_DICT && items->count % 2))
-        return zr_pickle_refuse(m, "it adds to what is no list or dict");
+        return zr_pickle_refuse(m, "it adds to something that is neither a list nor a dict");
     return extend(m, &((zr_pickle_value *)m->stack[m->height - 1])->items, items);
 }
 
@@ -375,7 +375,7 @@ static zero_status run(machine *m)
         ZERO_TRY(row->run(m, argument));
     }
     m->start = m->at;
-    return m->at == m->length ? ZERO_OK : zr_pickle_refuse(m, "there is more behind its end");
+    return m->at == m->length ? ZERO_OK : zr_pickle_refuse(m, "there is more after its end");
 }
 
 zero_status zr_pickle_read(const char *bytes, size_t length, const char *name, zr_pickle *out, zero_error *error)

@@ -23,7 +23,7 @@ zero_status zr_pickle_persistent(machine *m, const unsigned char *a)
     key = zr_pickle_at(id, 2);
     bool is_storage = what && !strcmp(what, "storage") && zr_pickle_is(type, ZR_PICKLE_NAME) && type->name->role == ZR_ROLE_STORAGE && is_digits(key);
     if (!is_storage || !zr_pickle_integer(zr_pickle_at(id, 4), &elements) || elements < 0)
-        return zr_pickle_refuse(m, "it refers to what is no storage");
+        return zr_pickle_refuse(m, "it refers to something that is not a storage");
     zr_pickle_value *made = zr_pickle_make(m, ZR_PICKLE_STORAGE);
     if (made)
         made->storage = (zr_pickle_storage){type->name->dtype, key->text.at, elements};

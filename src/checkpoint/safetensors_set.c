@@ -121,7 +121,7 @@ static zero_status add_shard(zr_st_set *set, const char *directory, const char *
             return ZERO_OK;
     }
     if (!*name || *name == '.' || strchr(name, '/'))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: \"%s\" is not the name of a file beside it", index, name);
+        return zr_fail(error, ZERO_ERR_DATA, "%s: \"%s\" is not the name of a file next to it", index, name);
     char *path = zr_sprintf(error, "%s/%s", directory, name);
     if (!path)
         return ZERO_ERR_MEMORY;

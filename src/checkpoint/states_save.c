@@ -87,9 +87,9 @@ static zero_status check_place(const saving *s, zero_error *error)
     if (!zr_path_exists(s->directory))
         return ZERO_OK;
     if (!zr_path_is_directory(s->directory))
-        return zr_fail(error, ZERO_ERR_USAGE, "cannot save in \"%s\": it is there, and is no checkpoint", s->directory);
+        return zr_fail(error, ZERO_ERR_USAGE, "cannot save in \"%s\": it exists, and is not a checkpoint", s->directory);
     if (zr_directory_others(s->directory, zr_is_checkpoint_file, others, sizeof others))
-        return zr_fail(error, ZERO_ERR_USAGE, "cannot save in \"%s\": it holds what is of no checkpoint (%s), and would be replaced as a whole", s->directory, others);
+        return zr_fail(error, ZERO_ERR_USAGE, "cannot save in \"%s\": it holds files that no checkpoint has (%s), and would be replaced with them", s->directory, others);
     return ZERO_OK;
 }
 

@@ -56,7 +56,7 @@ zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error)
     library = library ? library : try_load("", "", problem, sizeof problem);
     if (!library)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "there is no %s beside the program (%s) or in %s: build where an MPI is installed (Debian: libopenmpi-dev, or libmpich-dev)%s",
+                       "there is no %s next to the program (%s) or in %s: build where an MPI is installed (Debian: libopenmpi-dev, or libmpich-dev)%s",
                        ZR_MPI_MODULE, own, ZR_MODULE_DIR, problem);
     const zr_mpi_module *module = dlsym(library, ZR_MPI_ENTRY);
     if (!module || module->comm_size != sizeof(zero_comm) || strcmp(module->version, zero_version()))

@@ -110,7 +110,7 @@ static zero_status check_batch_key(const zr_config *config, const char *path, in
         return ZERO_OK;
     if (!is_set(config, E "ignore_non_elastic_batch_info"))
         return zr_fail(error, flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG,
-                       "%s: %s %s stands beside elasticity, which chooses the batch: drop one of them, or set elasticity.ignore_non_elastic_batch_info",
+                       "%s: %s %s is given together with elasticity, which chooses the batch: drop one of them, or set elasticity.ignore_non_elastic_batch_info",
                        where.text, path, said.text);
     if (flag && other)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: %s %s contradicts elasticity of %s, which takes %" PRId64 ": drop one of them", where.text, path,

@@ -21,7 +21,7 @@ static zero_status check_micro_batch(const zr_config *config, zero_error *error)
     if (micro->origin == ZR_FROM_FILE || micro->origin == ZR_FROM_FLAG)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.exact_world needs train_micro_batch_size_per_gpu (--micro-batch): it was not given, and the %lld that follow from %d ranks "
-                   "would be others on others; with train_batch_size beside it one file serves any number of ranks",
+                   "would be others on others; with train_batch_size in addition one file serves any number of ranks",
                    zr_setting_where(config, zr_config_at(config, "libzero.exact_world")).text, (long long)config->micro_batch, config->ranks);
 }
 

@@ -56,7 +56,7 @@ static zero_status check_delayed(const zr_config *config, zero_error *error)
         return ZERO_OK;
     if (offload->optimizer == ZERO_TIER_device)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.delayed_update.start_step is %lld, but zero_optimization.offload_optimizer.device is none: what is updated on the "
-                       "device cannot go on beside it; expected cpu or nvme", zr_setting_where(config, from).text, (long long)offload->delayed_from);
+                       "device cannot run at the same time; expected cpu or nvme", zr_setting_where(config, from).text, (long long)offload->delayed_from);
     if (!zr_optimizer_traits_of(config->optimizer.kind)->elementwise)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.delayed_update.start_step is %lld, but the optimizer is %s: its norms wait for all ranks, and a delayed update waits "
                        "for none", zr_setting_where(config, from).text, (long long)offload->delayed_from, zr_optimizer_traits_of(config->optimizer.kind)->name);

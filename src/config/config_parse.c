@@ -158,7 +158,7 @@ static zero_status refuse_old_beside_new(const zr_config *config, zero_error *er
             continue;
         for (int j = 0; j < zr_key_count(); j++)
             if (j != i && config->settings[j].value && same_parent(zr_key_at(i)->path, zr_key_at(j)->path))
-                return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s stands beside %s, which replaced it; keep the newer one",
+                return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is given together with %s, which replaced it; keep the newer one",
                                zr_setting_where(config, old).text, old->spelled->path, zr_key_at(j)->path);
     }
     return ZERO_OK;

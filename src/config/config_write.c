@@ -76,11 +76,12 @@ static void document_key(const zr_key *key, zr_buffer *out)
         zr_buffer_printf(out, " No effect without `%s`.", key->needs);
     if (key->becomes)
         zr_buffer_printf(out, " Read as `%s`: %s.", key->becomes, key->reason);
-    else if (key->allowed) {
+    else if (key->type == ZR_KEY_OBJECT && key->allowed) {
+        zr_buffer_printf(out, " Refused if enabled: %s.", key->reason);
+    } else if (key->allowed) {
         zr_buffer_printf(out, " Refused unless ");
         document_choices(key->allowed, out);
-        zr_buffer_printf(out, "%s: %s.", key->type == ZR_KEY_OBJECT ? " or without \"enabled\": true" : "",
-                         key->reason);
+        zr_buffer_printf(out, ": %s.", key->reason);
     } else if (key->reason)
         zr_buffer_printf(out, " %s%s.", key->treatment == ZR_KEY_NO_EFFECT ? "No effect: " : "Refused: ", key->reason);
     zr_buffer_printf(out, " |\n");

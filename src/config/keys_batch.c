@@ -79,7 +79,7 @@ const zr_key zr_keys_batch[] = {
      .help = "losses and weights are the same bits on 1, 2, 4, ... ranks, at the same train_batch_size, micro-batch and threads a rank: gradients "
              "are fp32 until their sum is complete, and summed along one tree; docs/exactness.md"},
     {.path = "libzero.run", .type = ZR_KEY_OBJECT, .standard = "null", .nullable = true,
-     .help = "what a run was made with beside this file (model, text, windows, steps, ranks, threads); written by "
+     .help = "what a run was made with in addition to this file (model, text, windows, steps, ranks, threads); written by "
              "zero train, read by people"},
 };
 const int zr_keys_batch_count = ZR_COUNT(zr_keys_batch);

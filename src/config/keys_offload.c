@@ -54,10 +54,10 @@ const zr_key zr_keys_offload[] = {
     {.path = Z "stage3_model_persistence_threshold", .type = ZR_KEY_INT, .standard = "max", .field = offsetof(zr_config, offload.persistent_most),
      .help = "elements that stay on the device so, at most"},
     {.path = Z "stage3_max_live_parameters", .type = ZR_KEY_INT, .standard = "1e9", .field = offsetof(zr_config, offload.live),
-     .help = "gathered elements at a time, at most: above it nothing is gathered ahead; one unit is always whole, with 0 too"},
+     .help = "gathered elements at a time, at most: above it nothing is gathered ahead; one unit is always gathered completely, with 0 too"},
     {.path = Z "stage3_max_reuse_distance", .type = ZR_KEY_INT, .standard = "0", .field = offsetof(zr_config, offload.reuse),
      .help = "a unit that is gathered stays for its backward where at most so many elements are gathered in between, and stage3_max_live_parameters "
-             "allows it (DeepSpeed's default is 1e9, which keeps most models gathered whole)"},
+             "allows it (DeepSpeed's default is 1e9, which keeps most models completely gathered)"},
 
     {.path = "aio.block_size", .type = ZR_KEY_INT, .standard = "1048576", .above = true, .field = offsetof(zr_config, offload.block),
      .help = "bytes of one transfer to or from NVMe, at most; a multiple of 4096, the next below where there is one"},

@@ -55,7 +55,7 @@ static zero_status end_document(reader *r, bool ends, bool record, const char *n
         ZERO_TRY(zr_encoding_end(&r->encoding, record, name, error));
     for (int64_t i = 0; i < ids->count && r->take; i++)
         if (ids->at[i] < 0)
-            return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: a part of this record is no target (a prompt, or what a user says), which a token file cannot say: train on the records themselves", name);
+            return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: a part of this record is not a target (a prompt, or a user's message), which a token file cannot express: train on the records themselves", name);
     if (!r->take)
         return ZERO_OK;
     ZERO_TRY(r->take(r->user, ids->at, ids->count, error));
@@ -242,10 +242,10 @@ static zero_status check_texts(const zr_corpus *corpus, zero_error *error)
 {
     for (int i = 0; i < corpus->source_count; i++)
         if (corpus->sources[i].weight > 0)
-            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has a weight, which counts in a training only", corpus->sources[i].written);
+            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has a weight, which only zero train uses", corpus->sources[i].written);
     for (int i = 0; i < corpus->part_count; i++)
         if (corpus->parts[i].kind == ZR_SOURCE_TOKENS)
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds tokens already, where text or JSONL is needed (text:PATH is text whatever its name)", corpus->parts[i].name);
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds tokens already, where text or JSONL is needed (text:PATH is read as text under any name)", corpus->parts[i].name);
     return ZERO_OK;
 }
 

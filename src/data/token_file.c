@@ -69,7 +69,7 @@ static zero_status read_llmc(zr_token_file *file, zero_error *error)
 static zero_status read_nanogpt(zr_token_file *file, zero_error *error)
 {
     if (file->ids.length % 2)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %zu bytes, no whole number of uint16, and none of the headers known", file->path, file->ids.length);
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %zu bytes, not a multiple of 2 (uint16), and no known header", file->path, file->ids.length);
     file->format = ZR_TOKENS_NANOGPT;
     file->type = ZR_TOKEN_U16;
     file->bytes = 2;

@@ -189,7 +189,7 @@ static void test_missing_files(void **state)
     assert_int_equal(rename(other, path), 0);
     refused(made, ZERO_ERR_UNSUPPORTED, "tensor parallelism");
     scratch_write(made, "latest", "./" FOLDER); // there, but no plain name
-    refused(made, ZERO_ERR_DATA, "names no folder beside it");
+    refused(made, ZERO_ERR_DATA, "names no folder next to it");
 }
 
 static void test_files_of_another_run(void **state)

@@ -56,7 +56,7 @@ static void test_values(void **state)
     zr_pickle_free(&pickle);
     for (size_t cut = 0; cut < sizeof text - 1; cut++)
         assert_int_equal(read_pickle(text, cut, &pickle, &error), ZERO_ERR_DATA);
-    refused("\x80\x02N.N", 5, "more behind its end");
+    refused("\x80\x02N.N", 5, "more after its end");
 }
 
 static void test_tensors(void **state)
@@ -80,8 +80,8 @@ static void test_tensors(void **state)
     refused(BYTES("\x80\x02" REBUILD "(" STORAGE "K\0K\x02\x85J\xff\xff\xff\xff\x85tR."), "shape that is none");
     refused(BYTES("\x80\x02" REBUILD "(" STORAGE "K\0\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85tR."), "too large");
     refused(BYTES("\x80\x02" REBUILD "(" STORAGE "K\0(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01t(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01ttR."), "at most 8 dimensions");
-    refused(BYTES("\x80\x02(X\x07\0\0\0storagectorch\nFloatStorage\nX\x04\0\0\0../7X\x03\0\0\0cpuK\x0ctQ."), "no storage");
-    refused(BYTES("\x80\x02(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0" "7X\x03\0\0\0cpuJ\xff\xff\xff\xfftQ."), "no storage");
+    refused(BYTES("\x80\x02(X\x07\0\0\0storagectorch\nFloatStorage\nX\x04\0\0\0../7X\x03\0\0\0cpuK\x0ctQ."), "not a storage");
+    refused(BYTES("\x80\x02(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0" "7X\x03\0\0\0cpuJ\xff\xff\xff\xfftQ."), "not a storage");
 }
 
 static void test_nothing_is_executed(void **state)
@@ -127,8 +127,8 @@ static void test_damaged_stacks(void **state)
     refused(BYTES("\x80\x02" "a."), "too little");
     refused(BYTES("\x80\x02N\x86."), "too little");
     refused(BYTES("\x80\x02N(\x85."), "too little"); // nothing above the mark
-    refused(BYTES("\x80\x02](NNu."), "no list or dict");
-    refused(BYTES("\x80\x02}(Nu."), "no list or dict");
+    refused(BYTES("\x80\x02](NNu."), "neither a list nor a dict");
+    refused(BYTES("\x80\x02}(Nu."), "neither a list nor a dict");
     refused(BYTES("\x80\x02h\0."), "its memo has not");
     refused(BYTES("\x80\x02Nr\xff\xff\xff\xff."), "hole");
     refused(BYTES("\x80\x02Nq\x01."), "hole");

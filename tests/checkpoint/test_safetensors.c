@@ -172,7 +172,7 @@ static void test_index_and_shards_that_disagree(void **state)
         {"{}", "no object \"weight_map\"", ZERO_ERR_DATA},
         {"{\"weight_map\":[]}", "no object \"weight_map\"", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":1}}", "\"a\" is no string", ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"a\":\"../x.safetensors\"}}", "\"../x.safetensors\" is not the name of a file beside it",
+        {"{\"weight_map\":{\"a\":\"../x.safetensors\"}}", "\"../x.safetensors\" is not the name of a file next to it",
          ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "not the name of a file", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"..\"}}", "not the name of a file", ZERO_ERR_DATA},

@@ -30,6 +30,6 @@ PY
 refused 78 "a batch of 12 samples cannot be shared by 5 ranks; numbers of ranks that can: 1, 2, 3, 4, 6, 12" \
     "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 5 --out out
 refused 78 "cannot be shared by 5 ranks" "$ZERO" plan --new $TINY --config elastic.json --ranks 5
-refused 64 "--micro-batch: train_micro_batch_size_per_gpu 2 stands beside elasticity" \
+refused 64 "--micro-batch: train_micro_batch_size_per_gpu 2 is given together with elasticity" \
     "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 1 --micro-batch 2 --out out
 echo "ranks come and go, the batch stays"

@@ -50,14 +50,14 @@ grep -q "is damaged in 2 places" err.txt || fail "$(cat err.txt)"
 expect 0 "$ZERO" inspect $AT
 truncate -s 100 $AT/exp_avg.safetensors
 expect 0 "$ZERO" inspect run
-grep -q "checkpoints 12 (not whole) 8" out.txt || fail "a file that is too short makes no checkpoint less whole: $(head -5 out.txt)"
+grep -q "checkpoints 12 (not intact) 8" out.txt || fail "a file that is too short makes no checkpoint less whole: $(head -5 out.txt)"
 rm $AT/exp_avg_sq.safetensors
 expect 65 "$ZERO" inspect $AT --verify --sums
 [ "$(grep -c '^DAMAGED' out.txt)" = 2 ] || fail "$(grep DAMAGED out.txt)"
 flip $AT/manifest.json 40
 expect 65 "$ZERO" inspect $AT
 expect 0 "$ZERO" inspect run --verify
-grep -q "checkpoints 12 (not whole) 8" out.txt && grep -q "checkpoint, step 8" out.txt || fail "$(head -5 out.txt)"
+grep -q "checkpoints 12 (not intact) 8" out.txt && grep -q "checkpoint, step 8" out.txt || fail "$(head -5 out.txt)"
 expect 65 "$ZERO" inspect whole $AT run/model --verify # the others are looked at all the same
 [ "$(grep -c '^in all' out.txt)" = 2 ] || fail "$(cat out.txt)"
 

@@ -205,7 +205,7 @@ wide() { expect 0 "$ZERO" train --new gpt2:layers=2,heads=4,width=256,context=64
     --steps 2 --seed 3 --val none --out run --overwrite "$@"; }
 place 3 nvme nvme
 wide --config place.json --device-memory 30MB
-grep -q "does not fit whole: 16 tiles of the table of tokens" out.txt err.txt || fail "no tiles were chosen: $(cat out.txt)"
+grep -q "does not fit undivided: 16 tiles of the token table" out.txt err.txt || fail "no tiles were chosen: $(cat out.txt)"
 chosen=$(fingerprint run)
 python3 -c 'import json; t = json.load(open("run/config.json"))["libzero"]["tiling"]; assert t["embedding"] == 16 and t["mlp"] == 1, t' || fail "the tiles were not written down"
 echo '{"zero_optimization": {"stage": 2}, "libzero": {"tiling": {"embedding": 16}}}' >tiles.json

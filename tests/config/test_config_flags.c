@@ -153,7 +153,7 @@ static const struct { const char *flag, *key, *value, *file, *resolved, *expecte
     {"--micro-batch", "train_micro_batch_size_per_gpu", "3", "{\"train_batch_size\": 24}", "train_micro_batch_size_per_gpu", "3", NULL},
     {"--micro-batch", "train_micro_batch_size_per_gpu", "3", "{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 2}", NULL, NULL,
      "train_batch_size is not train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks: 64 != 3*2*4"},
-    {"--micro-batch", "train_micro_batch_size_per_gpu", "7", "{" ELASTIC "}}", NULL, NULL, "--micro-batch: train_micro_batch_size_per_gpu 7 stands beside elasticity"},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "7", "{" ELASTIC "}}", NULL, NULL, "--micro-batch: train_micro_batch_size_per_gpu 7 is given together with elasticity"},
     {"--micro-batch", "train_micro_batch_size_per_gpu", "7", "{" ELASTIC ", \"ignore_non_elastic_batch_info\": true}}", NULL, NULL,
      "--micro-batch: train_micro_batch_size_per_gpu 7 contradicts elasticity of ds.json, which takes"},
     {"--accumulation", "gradient_accumulation_steps", "5", "{\"gradient_accumulation_steps\": 2}", "gradient_accumulation_steps", "5", NULL},

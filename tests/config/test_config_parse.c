@@ -180,7 +180,7 @@ static void test_repetitions(void **state)
                    "ds.json:2:");
     expect_message("{\"seed\": 1, \"libzero\": {\"seed\": 1}}", "same setting");
     expect_message("{\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {\"pin_memory\": true}}}",
-                   "zero_optimization.cpu_offload stands beside zero_optimization.offload_optimizer.pin_memory");
+                   "zero_optimization.cpu_offload is given together with zero_optimization.offload_optimizer.pin_memory");
     expect_message("{\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {\"device\": \"cpu\"}}}",
                    "same setting");
 }

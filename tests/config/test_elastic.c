@@ -117,7 +117,7 @@ static void test_beside_batch_keys(void **state)
     zero_error error;
     assert_null(resolved("{" SECTION V1 "},\n\"train_micro_batch_size_per_gpu\": 4}", &facts, &log, &error));
     assert_int_equal(error.status, ZERO_ERR_CONFIG);
-    assert_contains(error.message, "ds.json:2:35: train_micro_batch_size_per_gpu 4 stands beside elasticity");
+    assert_contains(error.message, "ds.json:2:35: train_micro_batch_size_per_gpu 4 is given together with elasticity");
     zr_config *c = resolved("{" SECTION V1 ", \"ignore_non_elastic_batch_info\": true},\n\"train_batch_size\": 4}", &facts, &log, &error);
     assert_non_null(c);
     assert_int_equal(c->train_batch, 1680);
@@ -126,7 +126,7 @@ static void test_beside_batch_keys(void **state)
     c = parsed("{" SECTION V1 "}}", &error);
     assert_int_equal(zr_config_override(c, "gradient_accumulation_steps", "3", "--accumulation", false, NULL, &error), ZERO_OK);
     assert_int_equal(zr_config_resolve(c, &facts, NULL, &error), ZERO_ERR_USAGE);
-    assert_contains(error.message, "--accumulation: gradient_accumulation_steps 3 stands beside elasticity");
+    assert_contains(error.message, "--accumulation: gradient_accumulation_steps 3 is given together with elasticity");
     zr_config_destroy(c);
 }
 

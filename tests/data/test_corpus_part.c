@@ -77,7 +77,7 @@ static void refuse_writing(zero_status status, const char *says, const char *arg
 static void test_what_is_not_written(void **state)
 {
     put_text("masked.jsonl", "{\"text\": \"fine\"}\n{\"prompt\": \"2=\", \"completion\": \"two\"}\n");
-    refuse_writing(ZERO_ERR_UNSUPPORTED, "masked.jsonl:2: a part of this record is no target", "masked.jsonl");
+    refuse_writing(ZERO_ERR_UNSUPPORTED, "masked.jsonl:2: a part of this record is not a target", "masked.jsonl");
     refuse_writing(ZERO_ERR_DATA, "\"t.bin\" holds tokens already", "t.bin");
     refuse_writing(ZERO_ERR_USAGE, "\"a.txt:2\" has a weight", "a.txt:2");
 }

@@ -104,7 +104,7 @@ static void nanogpt_has_no_header(void **state)
         put_number(&file, ids[i], 2);
     assert_ids(store(dir, "train.bin", &file), ZR_TOKENS_DETECT, ZR_TOKENS_NANOGPT, ids, 3);
     put_number(&file, 0, 1);
-    assert_refused(store(dir, "train.bin", &file), ZR_TOKENS_DETECT, "7 bytes, no whole number of uint16");
+    assert_refused(store(dir, "train.bin", &file), ZR_TOKENS_DETECT, "7 bytes, not a multiple of 2 (uint16)");
     zr_token_file none;
     assert_int_equal(zr_token_file_open(scratch_path(dir, "absent.bin"), ZR_TOKENS_DETECT, &none, NULL), ZERO_ERR_IO);
     assert_true(zr_token_file_is_name("x.bin") && zr_token_file_is_name("d/x.idx"));
