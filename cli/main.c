@@ -1,11 +1,13 @@
 // The program `zero`: finds the subcommand, parses its options and runs it. What a subcommand does lies in the file of
 // its name; the work itself in the library.
+#define _GNU_SOURCE
 #include "failure.h"
 #include "faults.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define SPINS "5000" // about a tenth of a millisecond
@@ -101,6 +103,7 @@ static void start_with_short_spins(char **argv)
 int main(int argc, char **argv)
 {
     start_with_short_spins(argv);
+    prctl(PR_SET_NAME, program_invocation_short_name); // by which ps and pkill go; it is "exe" where the program has started itself
     if (argc < 2) {
         cli_help(stderr);
         return zero_status_exit_code(ZERO_ERR_USAGE);

@@ -93,6 +93,10 @@ begin=$(now)
 kill -TERM $parent
 ended 75
 
+# ps and pkill know it by its name, though it starts itself once more.
+expect 0 env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT "$ZERO" run --ranks 1 sh -c 'cat /proc/$PPID/comm'
+[ "$(cat out.txt)" = "$(basename "$ZERO")" ] || fail "its name is $(cat out.txt)"
+
 # zero run: a program of one's own.
 expect 0 "$ZERO" run --ranks 3 sh -c 'echo $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE'
 [ "$(sort out.txt | tr '\n' ';')" = "0 of 3, 0 of 3;1 of 3, 1 of 3;2 of 3, 2 of 3;" ] || fail "variables: $(cat out.txt)"
