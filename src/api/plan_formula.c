@@ -68,6 +68,9 @@ zero_status zr_plan_by_formula(const zero_plan_options *options, zr_buffer *out,
     zr_plan_table(rows, count, out);
     if (options->memory > 0 && !options->ranks)
         append_need(options, out);
+    if (options->memory <= 0 && !options->ranks)
+        zr_buffer_printf(out, "\nA cluster of N ranks, and whether its model states fit into the memory of each:\n  zero plan --params %.9g --ranks 8 --memory 24GB\n",
+                         options->parameters);
     zr_buffer_printf(out, "\nA model of about this size, with its activations (fp32):\n  zero plan --new ");
     append_spec(options->parameters, out);
     zr_buffer_printf(out, "%s\n", options->memory > 0 ? "" : " --ranks 8");

@@ -8,6 +8,9 @@ for want in "1 4 52.5" "2 4 41.3" "3 4 30.0" "1 16 35.6" "2 16 21.6" "3 16 7.50"
     set -- $want
     [ "$(row $1 $2)" = "$3 GB" ] || fail "Table 1, 7.5B, stage $1 at $2 ranks: $(row $1 $2), not $3 GB"
 done
+command=$(grep '^  zero plan --params ' out.txt) || fail "no command for a cluster: $(tail -6 out.txt)"
+(PATH=$(dirname "$ZERO"):$PATH $command >cluster.txt) || fail "the command does not run: $command"
+grep -qE '^ +3 +8 .* 15.0 GB  yes$' cluster.txt || fail "a cluster: $(cat cluster.txt)"
 expect 0 "$ZERO" plan --params 7.5B --memory 32GB
 grep -q 'stage 3: 4' out.txt || fail "what do I need"
 
