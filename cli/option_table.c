@@ -73,9 +73,11 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .differs = {{.commands = RUN, .help = "processes to start, at most 1024", .standard_text = NONE},
                     {.commands = PLAN, .help = "number of ranks, on one machine or several", .standard_text = "a table of several"},
                     {.commands = BENCH, .help = "processes on this machine"}}},
-    [OPT_THREADS] = {.name = "--threads", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | GENERATE | BENCH | TOKENIZE | DATA,
+    [OPT_THREADS] = {.name = "--threads", .argument = "T", .kind = CLI_INTEGER, .commands = TRAIN | EVAL | GENERATE | VERIFY | BENCH | TOKENIZE | DATA,
         .least = 1, .most = 1024, .standard_text = "the cores this machine allows, divided by its ranks", .help = "threads per rank",
-        .differs = {{.commands = GENERATE | TOKENIZE | DATA, .help = "threads", .standard_text = "the cores this machine allows"}}},
+        .differs = {{.commands = GENERATE | TOKENIZE | DATA, .help = "threads", .standard_text = "the cores this machine allows"},
+                    {.commands = VERIFY, .help = "threads per rank; with another number than made the run, results may round differently, and the run is then not confirmed",
+                     .standard_text = "as many as made the run"}}},
     [OPT_COMM] = {.name = "--comm", .argument = "KIND", .kind = CLI_CHOICE, .commands = TRAIN | VERIFY | BENCH, .choices = "auto|self|local|mpi",
         .standard = "auto", .help = "how ranks exchange data; auto takes shared memory on one machine"},
     [OPT_TIMEOUT] = {.name = "--timeout", .argument = "SECONDS", .kind = CLI_REAL, .commands = TRAIN | VERIFY | BENCH, .least = 0.1, .most = 1e6,
@@ -230,7 +232,7 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   "directory, or a file *.safetensors. The exit code is 1 if they differ."},
     [CLI_VERIFY] = {.name = "verify", .usage = "DIR [OPTION...]", .takes_path = true, .run = cli_verify,
         .purpose = "replay the steps between two checkpoints of a run and compare every bit",
-        .detail = "DIR is the --out of a training run. The number of ranks and threads that made it computes its steps again, from its own config.json; losses, "
+        .detail = "DIR is the --out of a training run. Its steps are computed again on the number of ranks (and, without --threads, of threads) that made it, from its own config.json; losses, "
                   "weights and optimizer states must come out the same. Its models are compared with their receipt.json. Nothing in DIR changes. "
                   "The exit code is 1 if the run is not confirmed."},
     [CLI_INSPECT] = {.name = "inspect", .usage = "PATH... [--sums] [--verify] [--json]", .takes_paths = true, .run = cli_inspect,

@@ -31,6 +31,7 @@ typedef struct zero_verify_options {
     int64_t from, to;        // steps of two of its checkpoints; 0: the two newest
     const char *const *data; // (data_count) where its text lies now; NULL: where it lay
     int data_count;
+    int threads;             // per rank; 0: as many as made the run; another number may round otherwise, which is then said
     zero_logger logger;
 } zero_verify_options;
 
@@ -39,7 +40,7 @@ typedef struct zero_verify_result {
     int64_t from, to; // steps
 } zero_verify_result;
 
-// Replays the steps between two checkpoints of a run, on as many ranks and threads as made it, and compares every loss and every bit of the
+// Replays the steps between two checkpoints of a run, on as many ranks and (unless told otherwise) threads as made it, and compares every loss and every bit of the
 // state with what the run has kept; and each model with its receipt. Writes what was found through `write`, nothing into the run. A
 // configuration, a text or an instruction path that is not the run's is refused, and so are steps before a resume on other ranks or with
 // another micro-batch, as far as the checkpoints behind them tell. Collective, rank 0 writes.

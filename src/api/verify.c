@@ -210,6 +210,11 @@ static int compare_step(void *user, const zero_event *event)
     return 0;
 }
 
+static int threads_of(const verify *v)
+{
+    return v->options->threads ? v->options->threads : (int)number_of(v->run, "threads");
+}
+
 // As it was made; what lies elsewhere now is the caller's to say.
 static zero_train_options options_of(verify *v)
 {
@@ -223,7 +228,7 @@ static zero_train_options options_of(verify *v)
         .data = v->options->data ? v->options->data : v->data, .data_count = v->options->data ? v->options->data_count : count,
         .val = val && strcmp(val, "the last tenth") ? val : NULL, .field = text_of(v->run, "field"), .chat = text_of(v->run, "chat"),
         .tokenizer = json_is_true(json_object_get(v->run, "tokenizer_of_model")) ? NULL : tokenizer, .config_path = v->config_path,
-        .seq = number_of(v->run, "seq"), .steps = number_of(v->run, "steps"), .seed = -1, .eval_every = -1, .threads = (int)number_of(v->run, "threads"),
+        .seq = number_of(v->run, "seq"), .steps = number_of(v->run, "steps"), .seed = -1, .eval_every = -1, .threads = threads_of(v),
         .backend = text_of(v->run, "backend"), .allow_change = text_of(v->run, "allow_change"), .dry_run = 1, .ignore_unused = 1, // weights come from the checkpoint
         .logger = v->options->logger, .progress = compare_step, .progress_user = v,
     };
@@ -306,6 +311,9 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
         say(v, v->result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
                                     : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not what the run has kept\n",
             (long long)v->result->from + 1, (long long)v->result->to, v->comm->size, v->comm->size == 1 ? "" : "s");
+    if (status == ZERO_OK && !v->result->confirmed && threads_of(v) != number_of(v->run, "threads"))
+        say(v, "threads per rank were %lld when the run was made, and %d now, which may round differently: only a replay with %lld can tell\n",
+            (long long)number_of(v->run, "threads"), threads_of(v), (long long)number_of(v->run, "threads"));
     if (status == ZERO_OK && !v->result->confirmed && v->resumed)
         say(v, "the run was resumed from step %lld, and its config.json is of what came then: steps before that which were made with other options (rate, precision, threads) replay otherwise\n",
             (long long)v->resumed);
@@ -353,6 +361,8 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, voi
         error = &local;
     if (options->struct_size != sizeof *options || !options->run)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: options.struct_size is %zu, this library expects %zu, and a run", options->struct_size, sizeof *options);
+    if (options->threads < 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: %d threads per rank; 0 are as many as made the run", options->threads);
     *out = (zero_verify_result){0};
     verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
     zero_status status = run(&v, error);

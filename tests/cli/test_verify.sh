@@ -14,6 +14,7 @@ start $RUN --ranks 2 --stage 2 --dtype bf16 --out run
 confirmed run
 grep -q 'steps 9 to 12, replayed on 2 ranks' out.txt && grep -q '^receipt of model: .* step 12' out.txt || fail "$(cat out.txt)"
 confirmed run --from-step 4 --to-step 8
+confirmed run --threads 1
 cat >fp16.json <<'JSON'
 {"fp16": {"enabled": true, "initial_scale_power": 20, "hysteresis": 1}, "optimizer": {"type": "LAMB", "params": {"lr": 1e-3}},
  "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "disk"}, "stage3_param_persistence_threshold": 0}}
@@ -46,6 +47,8 @@ rm -r hurried/checkpoints/step-00000012 hurried/model
 start $RUN --lr 1e-2 --out hurried --resume
 expect 1 "$ZERO" verify hurried --from-step 4 --to-step 8
 grep -q '^the run was resumed from step 8, and its config.json' out.txt || fail "$(cat out.txt)"
+expect 1 "$ZERO" verify hurried --from-step 4 --to-step 8 --threads 2
+grep -q '^threads per rank were 1 when the run was made, and 2 now, which may round differently' out.txt || fail "$(cat out.txt)"
 
 # What is not what it says it is.
 cp -r run swapped
