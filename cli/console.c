@@ -58,11 +58,11 @@ static void step_name(const zero_event *event, char *out, size_t size)
     snprintf(out, size, "step %*lld/%lld", digits(event->total_steps), (long long)event->step, (long long)event->total_steps);
 }
 
-static void step_line(const zero_event *event)
+static void step_line(const zero_event *event, bool first)
 {
     char name[64], change[32] = "      -", norm[32] = "skipped"; // a norm that is not finite: nothing was updated
     step_name(event, name, sizeof name);
-    if (event->step > 1)
+    if (!first)
         snprintf(change, sizeof change, "%+.4f", event->loss - event->previous_loss);
     if (isfinite(event->grad_norm))
         snprintf(norm, sizeof norm, "norm %.4f", event->grad_norm);
@@ -103,10 +103,12 @@ static void bar(cli_console *console, const zero_event *event)
 
 static void show_step(cli_console *console, const zero_event *event)
 {
+    bool first = !console->stepped; // of this start: after a resume it is not step 1
+    console->stepped = true;
     if (console->terminal)
         bar(console, event);
     else if (event->step <= FIRST_LINES || event->step % console->print_every == 0 || event->step == event->total_steps)
-        step_line(event);
+        step_line(event, first);
 }
 
 static void show_eval(cli_console *console, const zero_event *event)
@@ -114,8 +116,7 @@ static void show_eval(cli_console *console, const zero_event *event)
     char name[64];
     step_name(event, name, sizeof name);
     cli_console_clear(console);
-    printf("%s | val loss %.6f%s%s%s%s\n", name, event->loss, event->is_best ? " (the best so far)" : "", event->text ? " (" : "",
-           event->text ? event->text : "", event->text ? ")" : "");
+    printf("%s | val loss %.6f (%s%s)\n", name, event->loss, event->text, event->is_best ? ", the best so far" : "");
 }
 
 static void show_sample(cli_console *console, const zero_event *event)

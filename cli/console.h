@@ -10,6 +10,7 @@ typedef struct cli_console {
     bool explains;           // reasons (ZERO_LOG_DEBUG) too
     bool terminal;           // standard output is one: a bar instead of lines
     bool bar_shown;
+    bool stepped;            // a step has been told of: the next one has a difference
     int64_t print_every;     // steps between lines
     double bar_drawn_at;     // seconds
 } cli_console;

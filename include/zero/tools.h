@@ -21,7 +21,7 @@ typedef struct zero_event { // fields that an event does not have are 0 or NULL
     int64_t tokens;      // of the step, all ranks
     int is_best;         // EVAL: the best so far
     int64_t print_every; // START: steps between lines that the configuration asks for; 0: the reader's choice
-    const char *text;    // SAMPLE: the sample; EVAL: what was read, where not the usual part; END: where the model lies
+    const char *text;    // SAMPLE: the sample; EVAL: what was read ("132 windows", "all of the held-out text"); END: where the model lies
 } zero_event;
 
 // Rank 0 only. A non-zero answer cancels: all ranks end after this step with ZERO_ERR_CANCELLED.

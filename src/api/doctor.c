@@ -3,6 +3,7 @@
 #include "api/doctor.h"
 #include "api/threads.h"
 #include "base/alloc.h"
+#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
@@ -111,15 +112,20 @@ static int64_t look_at_memory(const zr_doctor *d)
     return bytes;
 }
 
-static void look_at_limit(const zr_doctor *d, const char *name, int resource, int64_t wanted)
+static void look_at_limit(const zr_doctor *d, const char *name, int resource, int64_t wanted, bool of_bytes)
 {
     struct rlimit limit;
+    char text[ZR_BYTES_TEXT];
     if (getrlimit(resource, &limit))
         return;
+    if (of_bytes)
+        zr_bytes_text((double)limit.rlim_cur, text);
+    else
+        snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
     if (limit.rlim_cur == RLIM_INFINITY)
         zr_doctor_say(d, name, "unlimited");
     else
-        zr_doctor_say(d, name, "%llu%s", (unsigned long long)limit.rlim_cur, (int64_t)limit.rlim_cur < wanted ? " (low: ulimit raises it)" : "");
+        zr_doctor_say(d, name, "%s%s", text, (int64_t)limit.rlim_cur < wanted ? " (low: ulimit raises it)" : "");
 }
 
 static void look_at_io(const zr_doctor *d)
@@ -157,8 +163,8 @@ zero_status zero_doctor(const zero_doctor_options *options, void (*write)(void *
     int64_t memory = look_at_memory(&d);
     zr_doctor_mpi(&d);
     look_at_io(&d);
-    look_at_limit(&d, "locked memory", RLIMIT_MEMLOCK, 8 << 20);
-    look_at_limit(&d, "open files", RLIMIT_NOFILE, 1024);
+    look_at_limit(&d, "locked memory", RLIMIT_MEMLOCK, 8 << 20, true);
+    look_at_limit(&d, "open files", RLIMIT_NOFILE, 1024, false);
     look_at_setting(&d, "huge pages", "/sys/kernel/mm/transparent_hugepage/enabled");
     look_at_setting(&d, "  of memfd", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
     zr_doctor_disk(&d, options->path ? options->path : ".", memory);

@@ -4,13 +4,16 @@
 #include "base/clock.h"
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define LOCK_SECONDS 5.0
+#define SHOWN_SECONDS 3.0
 enum { MOST_JOB = 256 }; // bytes
 
 static zero_status join(const char *directory, const char *name, char out[static 4096], zero_error *error)
@@ -123,11 +126,9 @@ static zero_status write_config(const zr_outputs *out, const char *config_text, 
 }
 
 // An earlier run goes before this one's name comes: what is left of it is never taken for this one's.
-static zero_status fill(zr_outputs *out, const zr_outputs_place *place, const char *config_text, const char *job, zero_error *error)
+zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place, const char *config_text, const char *job, zero_error *error)
 {
     char path[4096];
-    ZERO_TRY(lock(out, place->way, error));
-    ZERO_TRY(zr_outputs_check(place, error)); // another run may have come first
     ZERO_TRY(zr_own_sweep(out->directory, error));
     if (place->way == ZR_OUTPUTS_GO_ON)
         return note_job(out, job, error);
@@ -164,14 +165,51 @@ zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t l
     return status == ZERO_OK ? zr_metrics_open(path, lines, &out->metrics, error) : status;
 }
 
-zero_status zr_outputs_open(const zr_outputs_place *place, const char *config_text, const char *job, zr_outputs *out, zero_error *error)
+zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero_error *error)
 {
     *out = (zr_outputs){.directory = place->directory, .lock = -1, .created = !zr_path_exists(place->directory)};
     ZERO_TRY(zr_directory_create(place->directory, error));
-    zero_status status = fill(out, place, config_text, job, error);
+    zero_status status = lock(out, place->way, error);
+    if (status == ZERO_OK)
+        status = zr_outputs_check(place, error); // another run may have come first
     if (status != ZERO_OK)
         zr_outputs_close(out, true);
     return status;
+}
+
+// Of a name that a start sweeps away, should this one be killed.
+zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK], zero_error *error)
+{
+    char path[4096];
+    snprintf(name, ZR_OUTPUTS_MARK, "config.json.tmp.%ld.%lld", (long)getpid(), (long long)zr_clock_nanoseconds());
+    ZERO_TRY(join(directory, name, path, error));
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", path);
+    close(fd);
+    return ZERO_OK;
+}
+
+bool zr_outputs_sees(const char *directory, const char *name)
+{
+    double end = zr_clock_seconds() + SHOWN_SECONDS;
+    for (;;) {
+        DIR *fresh = opendir(directory); // what is kept of it is compared with the server's
+        if (fresh)
+            closedir(fresh);
+        if (zr_path_has(directory, name))
+            return true;
+        if (zr_clock_seconds() >= end)
+            return false;
+        usleep(20000);
+    }
+}
+
+void zr_outputs_unmark(const char *directory, const char *name)
+{
+    char path[4096];
+    if (join(directory, name, path, NULL) == ZERO_OK)
+        unlink(path);
 }
 
 void zr_outputs_close(zr_outputs *outputs, bool discard)

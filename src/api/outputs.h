@@ -30,10 +30,17 @@ typedef struct zr_outputs_place {
 // ZERO_ERR_IO where nothing can be written.
 zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error);
 
-// Rank 0: makes and locks the directory (going on, it waits up to 5 s for the lock), checks it again, removes what an earlier run left and what killed
-// ones did, notes whose it is (job, or NULL), writes the configuration and opens the metrics; going on, it leaves these two to zr_outputs_go_on, once it
-// is known from where.
-zero_status zr_outputs_open(const zr_outputs_place *place, const char *config_text, const char *job, zr_outputs *out, zero_error *error);
+// Rank 0: makes and locks the directory (going on, it waits up to 5 s for the lock), and checks it again. Nothing of an earlier run has changed.
+zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero_error *error);
+// Rank 0, then: removes what an earlier run left and what killed ones did, notes whose it is (job, or NULL), writes the configuration and opens the
+// metrics; going on, it leaves these two to zr_outputs_go_on, once it is known from where.
+zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place, const char *config_text, const char *job, zero_error *error);
+// A file in the directory that shows other ranks which it is: rank 0 makes one, of a name that no other has; the others look for it, for as long as a
+// network's file system may take to show it; rank 0 removes it. Not collective.
+enum { ZR_OUTPUTS_MARK = 64 };
+zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK], zero_error *error);
+bool zr_outputs_sees(const char *directory, const char *name);
+void zr_outputs_unmark(const char *directory, const char *name);
 zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines, zero_error *error); // lines of the metrics; those behind them are cut off
 bool zr_outputs_are_of(const char *directory, const char *job); // not under the lock
 // Closes; with `discard` a directory that holds no step of a run is removed again. Zeroed outputs (lock -1) are fine.

@@ -113,9 +113,10 @@ static zero_status finish(zr_train *train, zero_error *error)
         at = snprintf(text, sizeof text, "model    %s/model", options->out_dir);
     }
     if (isfinite(train->last_eval) && at > 0 && at < (int)sizeof text)
-        at += snprintf(text + at, sizeof text - (size_t)at, ", val loss %.6f", train->last_eval);
+        at += snprintf(text + at, sizeof text - (size_t)at, ", val loss %.6f (all of the held-out text)", train->last_eval);
     if (isfinite(train->best) && at > 0 && at < (int)sizeof text)
-        snprintf(text + at, sizeof text - (size_t)at, "; the best of the run, val loss %.6f: %s/best", train->best, options->out_dir);
+        snprintf(text + at, sizeof text - (size_t)at, "; the best of the run, val loss %.6f%s%s%s: %s/best", train->best, train->eval_text[0] ? " (" : "", train->eval_text,
+                 train->eval_text[0] ? ")" : "", options->out_dir);
     zero_event end = {.kind = ZERO_EVENT_END, .step = train->steps, .total_steps = train->steps, .text = text,
                       .loss = isfinite(train->best) ? train->best : 0};
     if (train->comm->rank == 0 && options->progress)

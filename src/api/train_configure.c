@@ -58,6 +58,22 @@ static int64_t fit_micro_batch(const zr_train *train, int64_t times)
     return micro;
 }
 
+static bool makes(const zr_train *train, int64_t micro, int64_t times)
+{
+    int64_t batch = train->before.batch, ranks = train->comm->size;
+    return micro >= 1 && batch % (ranks * micro) == 0 && (!times || batch == ranks * micro * times);
+}
+
+// fitting: the micro-batch that would be chosen where none is said.
+static zero_status refuse_batch(const zr_train *train, int64_t micro, int64_t fitting, int64_t times, zero_error *error)
+{
+    char number[40], way[160] = "";
+    if (makes(train, fitting, times))
+        snprintf(way, sizeof way, "; without --micro-batch (train_micro_batch_size_per_gpu) it is chosen to fit: %lld", (long long)fitting);
+    return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %d ranks with micro-batches of %lld%s%s cannot make them%s", (long long)train->before.batch,
+                   train->comm->size, (long long)micro, times ? ", gradient_accumulation_steps " : "", times ? number_text(times, number) : "", way);
+}
+
 // Other ranks than those before them make steps of as many samples, by as many micro-batches as that takes: otherwise they would read other
 // text from here on.
 static zero_status keep_batch(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
@@ -69,10 +85,10 @@ static zero_status keep_batch(const zr_train *train, zr_config *config, const ze
     ZERO_TRY(zr_config_find_elastic(config, error));
     if (!train->before.ranks || train->before.ranks == ranks || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
         return ZERO_OK;
-    micro = micro ? micro : fit_micro_batch(train, times);
-    if (micro < 1 || batch % (ranks * micro) || (times && batch != ranks * micro * times))
-        return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %lld ranks with micro-batches of %lld%s%s cannot make them", (long long)batch,
-                       (long long)ranks, (long long)micro, times ? ", gradient_accumulation_steps " : "", times ? number_text(times, number) : "");
+    int64_t fitting = fit_micro_batch(train, times);
+    micro = micro ? micro : fitting;
+    if (!makes(train, micro, times))
+        return refuse_batch(train, micro, fitting, times, error);
     zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO, "%lld ranks instead of %lld: %lld micro-batches of %lld each, so that a step keeps its %lld samples", (long long)ranks,
            (long long)train->before.ranks, (long long)(batch / (ranks * micro)), (long long)micro, (long long)batch);
     ZERO_TRY(zr_config_override(config, "train_batch_size", number_text(batch, number), "--resume", false, logger, error));

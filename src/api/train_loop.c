@@ -11,6 +11,8 @@
 
 enum { EVALUATIONS = 10, EVAL_SHARE = 20 }; // of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last one
 
+#define ALL_OF_IT "all of the held-out text"
+
 typedef enum verdict { GO_ON, SAVE, LEAVE, STOP } verdict; // of a step: the largest of all ranks
 
 typedef struct loop {
@@ -149,8 +151,12 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     if (train->outputs.metrics)
         settle_line(train, step, zr_metrics_eval_write(train->outputs.metrics, step, result.loss, &line), &line);
     zr_observation_evaluated(train->observed, step, result.loss);
-    zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->steps, .loss = result.loss, .is_best = best,
-                        .text = l->eval_batches > 0 && batches == 0 ? "all of the held-out text" : NULL};
+    char text[sizeof train->eval_text] = ALL_OF_IT;
+    if (batches > 0)
+        snprintf(text, sizeof text, "%lld window%s", (long long)result.windows, result.windows == 1 ? "" : "s");
+    if (batches == l->eval_batches)
+        memcpy(train->eval_text, text, sizeof text);
+    zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->steps, .loss = result.loss, .is_best = best, .text = text};
     send(train, &event);
     train->last_eval = result.loss;
     return best ? keep_best(train, step, result.loss, error) : ZERO_OK;

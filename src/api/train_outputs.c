@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "comm/agree.h"
 
+#include <unistd.h>
+
 static zero_status gather_reads(const zero_train_options *options, zr_reads *reads, zero_error *error)
 {
     ZERO_TRY(zr_reads_add(reads, options->model_dir, "--model", error));
@@ -26,12 +28,51 @@ zero_status zr_train_check_outputs(zr_train *train, zero_error *error)
     return zr_train_profile_check(train, error);
 }
 
-zero_status zr_train_open_outputs(zr_train *train, zero_error *error)
+// What a rank writes into its checkpoints and models it writes where rank 0 does: every one looks for a file that rank 0 has made there.
+static zero_status look_for(const zr_train *train, const char *name, zero_error *error)
+{
+    char host[256] = "";
+    const char *out = train->options->out_dir;
+    if (zr_outputs_sees(out, name))
+        return ZERO_OK;
+    gethostname(host, sizeof host - 1);
+    return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" of rank %d (on %s) is not the directory that rank 0 writes to: all ranks write into --out, so it must be shared by all machines", out,
+                   train->comm->rank, host);
+}
+
+// Before anything that lies there is changed.
+static zero_status check_shared(const zr_train *train, zero_error *error)
+{
+    char name[ZR_OUTPUTS_MARK] = "";
+    const char *out = train->options->out_dir;
+    bool first = train->comm->rank == 0;
+    if (train->comm->size == 1)
+        return ZERO_OK;
+    ZERO_TRY(zr_comm_agree(train->comm, first ? zr_outputs_mark(out, name, error) : ZERO_OK, error));
+    zero_status status = zr_comm_broadcast(train->comm, name, sizeof name, 0, error);
+    if (status == ZERO_OK)
+        status = zr_comm_agree(train->comm, first ? ZERO_OK : look_for(train, name, error), error);
+    if (first)
+        zr_outputs_unmark(out, name);
+    return status;
+}
+
+static zero_status open_directory(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->options;
-    zero_status status = ZERO_OK;
-    if (train->comm->rank == 0 && !options->dry_run)
-        status = zr_outputs_open(&train->place, train->config_text, options->job, &train->outputs, error);
+    bool first = train->comm->rank == 0;
+    ZERO_TRY(zr_comm_agree(train->comm, first ? zr_outputs_open(&train->place, &train->outputs, error) : ZERO_OK, error));
+    zero_status status = check_shared(train, error);
+    if (status == ZERO_OK && first)
+        status = zr_outputs_begin(&train->outputs, &train->place, train->config_text, options->job, error);
+    if (status != ZERO_OK && first)
+        zr_outputs_close(&train->outputs, true);
+    return status;
+}
+
+zero_status zr_train_open_outputs(zr_train *train, zero_error *error)
+{
+    zero_status status = train->options->dry_run ? ZERO_OK : open_directory(train, error);
     if (status == ZERO_OK)
         status = zr_train_profile_try(train, error);
     ZERO_TRY(zr_comm_agree(train->comm, status, error));

@@ -94,6 +94,10 @@ static void describe_rate(const zr_train *train, const zr_config *config)
         most = lr > most ? lr : most;
     }
     say(train, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
+    bool ends = schedule->kind == ZR_SCHEDULE_WARMUP_DECAY || schedule->kind == ZR_SCHEDULE_WARMUP_COSINE;
+    if (ends && schedule->total_steps < train->steps)
+        zr_log(&train->logger, ZERO_LOG_WARNING, "scheduler.params.total_num_steps is %lld, this run has %lld steps: from step %lld on the rate of %s stays at %.3g", (long long)schedule->total_steps,
+               (long long)train->steps, (long long)schedule->total_steps + 1, zr_schedule_name(schedule->kind), last);
 }
 
 // What has to be the same in another run, for its bits to be.

@@ -43,6 +43,23 @@ expect 0 "$ZERO" inspect extended3 --verify
 expect 0 "$ZERO" convert --from straight3 --to hf --quiet
 cmp hf/model.safetensors straight3/model/model.safetensors || fail "the last checkpoint is not the last model"
 
+# The first step after a resume has no difference to show. Both kinds of evaluation say what they are.
+sed s/JOB/extended0/ plain.json >a.json
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --ranks 2 --micro-batch 2 --seed 5 --eval-every 3 --stage 0 --config a.json --out extended0 --steps 12 --resume
+[ "$(grep -cE '^step 11/12 \| loss [0-9.]+ \(      -\)' out.txt)" -eq 1 ] && grep -qE '^step 12/12 \| loss [0-9.]+ \([+-][0-9.]+\)' out.txt || fail "differences after a resume: $(grep '^step' out.txt)"
+grep -qE '^step 12/12 \| val loss [0-9.]+ \(2 windows(, the best so far)?\)$' out.txt && grep -qE '^step 12/12 \| val loss [0-9.]+ \(all of the held-out text\)$' out.txt ||
+    fail "kinds of evaluations: $(grep 'val loss' out.txt)"
+grep -qE '^model    extended0/model, val loss [0-9.]+ \(all of the held-out text\); the best of the run, val loss [0-9.]+ \(2 windows\): extended0/best$' out.txt || fail "$(tail -1 out.txt)"
+[ ! -s err.txt ] || fail "warned: $(cat err.txt)"
+
+# A schedule that ends before the run is told of once, before the first step.
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --micro-batch 2 --config late.json --out early --steps 14
+[ "$(grep -c 'total_num_steps is 12, this run has 14 steps: from step 13 on the rate of WarmupDecayLR stays at 0' err.txt)" -eq 1 ] || fail "a schedule that ends early: $(cat err.txt)"
+
+# On other ranks a micro-batch that does not fit is refused with the way out.
+refused 78 'without --micro-batch (train_micro_batch_size_per_gpu) it is chosen to fit: 1' "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --ranks 4 --micro-batch 2 --seed 5 \
+    --eval-every 3 --config a.json --out extended0 --steps 14 --resume
+
 # Once, where one was due at the last step; none, where nobody wants one; and nothing is said but where it lies.
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --micro-batch 2 --steps 4 --save-every 2 --out due
 [ "$(grep -c '^saved    due/checkpoints/step-00000004' out.txt)" -eq 1 ] && [ "$(checkpoints due)" = "latest step-00000002 step-00000004 " ] || fail "saved: $(grep saved out.txt)"

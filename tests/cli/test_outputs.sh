@@ -64,6 +64,19 @@ mkdir killed && : >killed/config.json.tmp.123.0
 expect 0 "$ZERO" train $G $D --out killed --steps 2
 [ ! -e killed/config.json.tmp.123.0 ] || fail "what a killed start has left stays"
 
+# Ranks write into one directory: one that is not there for all of them is noticed before anything in it has changed.
+mkdir here there
+cp -r r here/r
+before=$(lies here)
+for rank in 1 0; do
+    (cd $([ $rank = 0 ] && echo here || echo there) && RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_PORT=$((20000 + $$ % 20000)) timeout 60 \
+        "$ZERO" train $G $D --out r --steps 2 --overwrite >out.txt 2>err.txt; echo $? >code.txt) &
+done
+wait
+rm here/*.txt
+[ "$before" = "$(lies here)" ] && [ ! -e there/r ] && [ "$(cat there/code.txt)" = 64 ] || fail "begun in two places: $(ls here there), $(cat there/code.txt)"
+grep -qF '"r" of rank 1 (on ' there/err.txt && grep -q 'must be shared by all machines' there/err.txt || fail "not said: $(cat there/err.txt)"
+
 # A profile replaces a profile.
 cp "$TEXT" text3.txt
 stays . '"text3.txt" is read by this command (--data text3.txt)' "$ZERO" train $G --data text3.txt --profile text3.txt --out pp --steps 6
