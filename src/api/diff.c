@@ -1,4 +1,5 @@
 // zero_diff: two runs, or two sets of tensors. Runs are compared in the order in which they happened: steps, checkpoints, the model at the end.
+#include "base/plain_text.h"
 #include "base/file.h"
 #include "checkpoint/compare.h"
 #include "api/run_directory.h"
@@ -30,7 +31,7 @@ static void say(const diff *d, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    d->write(d->user, line);
+    zr_plain_line(line, d->write, d->user);
     d->result->identical = 0;
 }
 
@@ -271,7 +272,7 @@ static void tell_identical(const diff *d, bool runs)
         snprintf(line, sizeof line, "identical, %s steps; checkpoints are only in %.800s\n", number, d->keeper);
     else
         snprintf(line, sizeof line, "identical, %s steps\n", number);
-    d->write(d->user, line);
+    zr_plain_line(line, d->write, d->user);
 }
 
 zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user, const char *text), void *user, zero_diff_result *out, zero_error *error)

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "api/doctor.h"
 #include "api/threads.h"
+#include "base/plain_text.h"
 #include "base/alloc.h"
 #include "base/bytes_text.h"
 #include "base/clock.h"
@@ -31,7 +32,7 @@ void zr_doctor_say(const zr_doctor *d, const char *what, const char *format, ...
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     snprintf(line, sizeof line, "%-14s %s\n", what, text);
-    d->write(d->user, line);
+    zr_plain_line(line, d->write, d->user);
 }
 
 static void look_at_processor(const zr_doctor *d)

@@ -4,6 +4,7 @@
 
 #include "api/run_directory.h"
 #include "base/file.h"
+#include "base/plain_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,27 @@ typedef struct inspecting {
     zero_error *error;
 } inspecting;
 
+// With every text as a person may be shown it: names of tensors, paths, what a configuration holds. NULL: no memory.
+static json_t *plain_copy(const json_t *value)
+{
+    char text[4 * ZERO_MESSAGE_BYTES];
+    const char *key;
+    size_t i;
+    json_t *item, *out;
+    if (json_is_string(value)) {
+        zr_plain_text(json_string_value(value), text, sizeof text);
+        return json_string(text);
+    }
+    if (!json_is_object(value) && !json_is_array(value))
+        return json_deep_copy(value);
+    out = json_is_object(value) ? json_object() : json_array();
+    json_object_foreach((json_t *)value, key, item)
+        json_object_set_new(out, key, plain_copy(item));
+    json_array_foreach(value, i, item)
+        json_array_append_new(out, plain_copy(item));
+    return out;
+}
+
 static zero_status put(const inspecting *in, const json_t *report, void (*as_text)(const json_t *report, zr_buffer *out))
 {
     zr_buffer text = {0};
@@ -27,7 +49,11 @@ static zero_status put(const inspecting *in, const json_t *report, void (*as_tex
         text.failed = text.failed || !line;
         free(line);
     } else {
-        as_text(report, &text);
+        json_t *plain = plain_copy(report);
+        text.failed = !plain;
+        if (plain)
+            as_text(plain, &text);
+        json_decref(plain);
     }
     zero_status status = text.failed ? zr_fail(in->error, ZERO_ERR_MEMORY, "no memory for what is in \"%s\"", in->options->path) : ZERO_OK;
     if (status == ZERO_OK)

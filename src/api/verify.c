@@ -3,6 +3,7 @@
 #include "api/receipt.h"
 #include "api/run_directory.h"
 #include "api/train.h"
+#include "base/plain_text.h"
 #include "base/file.h"
 #include "comm/agree.h"
 #include "monitor/metrics_read.h"
@@ -44,7 +45,7 @@ static void say(const verify *v, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    v->write(v->user, line);
+    zr_plain_line(line, v->write, v->user);
 }
 
 static const char *text_of(const json_t *object, const char *key) { return json_string_value(json_object_get(object, key)); }

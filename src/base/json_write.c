@@ -1,28 +1,11 @@
 // JSON out: strings and numbers appended to a buffer, for lines that are written without a tree.
 #include "base/json.h"
+#include "base/plain_text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// Bytes of the UTF-8 character at text[0..length), 0 where it is not one (overlong, surrogate, above U+10FFFF, cut short).
-static size_t character_bytes(const unsigned char *text, size_t length)
-{
-    unsigned char lead = text[0];
-    if (lead < 0x80)
-        return 1;
-    size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (lead < 0xc2 || lead > 0xf4 || bytes > length)
-        return 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (lead == 0xe0 && text[1] < 0xa0) || (lead == 0xf0 && text[1] < 0x90);
-    bool surrogate = lead == 0xed && text[1] >= 0xa0;
-    bool beyond = lead == 0xf4 && text[1] >= 0x90;
-    return overlong || surrogate || beyond ? 0 : bytes;
-}
 
 static void append_ascii(zr_buffer *out, unsigned char c)
 {
@@ -46,7 +29,7 @@ void zr_json_append_string(zr_buffer *out, const char *text, size_t length)
     const unsigned char *bytes = (const unsigned char *)text;
     zr_buffer_append(out, "\"", 1);
     for (size_t i = 0; i < length;) {
-        size_t count = character_bytes(bytes + i, length - i);
+        size_t count = zr_utf8_bytes(bytes + i, length - i);
         if (count == 1)
             append_ascii(out, bytes[i]);
         else if (count)

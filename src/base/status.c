@@ -1,6 +1,7 @@
 // Status names and the one way a message gets into an error object. Called by every room.
 #define _GNU_SOURCE
 #include "base/status.h"
+#include "base/plain_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,20 +44,13 @@ const char *zero_version(void)
     return ZERO_VERSION;
 }
 
-// Cuts a message that is too long, but not inside a UTF-8 sequence.
+// Cuts a message that is too long, but not inside a UTF-8 sequence. It may quote anything: what a terminal would obey is escaped.
 static zero_status set_message(zero_error *error, zero_status status, const char *message)
 {
     if (!error)
         return status;
-    size_t length = strlen(message);
-    if (length >= sizeof error->message) {
-        length = sizeof error->message - 1;
-        while (length > 0 && ((unsigned char)message[length] & 0xc0) == 0x80)
-            length--;
-    }
     error->status = status;
-    memcpy(error->message, message, length);
-    error->message[length] = 0;
+    zr_plain_text(message, error->message, sizeof error->message);
     return status;
 }
 
@@ -98,10 +92,11 @@ void zr_log(const zero_logger *logger, zero_log_level level, const char *format,
 {
     if (!logger || !logger->write)
         return;
-    char message[2 * ZERO_MESSAGE_BYTES];
+    char message[2 * ZERO_MESSAGE_BYTES], plain[2 * sizeof message];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    logger->write(logger->user, level, message);
+    zr_plain_text(message, plain, sizeof plain);
+    logger->write(logger->user, level, plain);
 }

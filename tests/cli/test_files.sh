@@ -40,4 +40,38 @@ done
 # A limit on the size of files is an error of the write, not the end of the program.
 (ulimit -f 20 && expect 74 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --steps 2 --quiet --out limited) || exit 1
 tail -1 err.txt | grep -q '^zero train: .*limited.*File too large' || fail "a limit on files: $(cat err.txt)"
-echo "pipes, cut files, limits"
+# Names in files reach the terminal with what it would obey escaped: in reports, in errors, of tensors, of keys, of records in an archive.
+python3 - <<'PY'
+import json, os, zipfile
+name = "evil\x1b[31m\x07\r\nDAMAGED    a line of its own"
+header = json.dumps({name: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+open("evil.safetensors", "wb").write(len(header).to_bytes(8, "little") + header + bytes(4))
+os.makedirs("evil")
+config = json.load(open("run/model/config.json"))
+config["model_type"] = "\x1b[31mX\x07"
+json.dump(config, open("evil/config.json", "w"))
+os.makedirs("blank")
+for name in os.listdir("run/model"):
+    if name != "model.safetensors":
+        open("blank/" + name, "wb").write(open("run/model/" + name, "rb").read())
+data = open("run/model/model.safetensors", "rb").read()
+length = int.from_bytes(data[:8], "little")
+tensors = json.loads(data[8:8 + length])
+size = len(data) - 8 - length
+tensors["evil\x1b[31m\x07\r\nDAMAGED    a line of its own"] = {"dtype": "F32", "shape": [1], "data_offsets": [size, size + 4]}
+header = json.dumps(tensors).encode()
+open("blank/model.safetensors", "wb").write(len(header).to_bytes(8, "little") + header + data[8 + length:] + bytes(4))
+os.makedirs("pickled")
+for name in "zero_pp_rank_0_mp_rank_00_optim_states.pt", "mp_rank_00_model_states.pt":
+    with zipfile.ZipFile("pickled/" + name, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("archive/\x1b[31mX\x07", b"x" * 1000)
+PY
+plain() { ! LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177]')" out.txt err.txt || fail "control characters are printed: $*"; }
+expect 0 "$ZERO" inspect evil.safetensors && plain inspect
+grep -q 'evil\\x1b\[31m\\x07\\r\\nDAMAGED ' out.txt || fail "no escapes: $(cat out.txt)"
+! grep -q '^DAMAGED' out.txt || fail "a name made a line of its own"
+expect 0 "$ZERO" inspect evil.safetensors --json && plain inspect --json
+refused 78 '"\x1b[31mX\x07"' "$ZERO" eval --model evil --data "$TEXT" --threads 1 && plain eval
+refused 65 '\x1b[31mX\x07' "$ZERO" convert --from pickled --to out && plain convert
+refused 65 'evil\x1b[31m\x07\r\nDAMAGED' "$ZERO" train --model blank --data "$TEXT" --steps 1 --quiet --out out && plain train
+echo "pipes, cut files, limits, names"
