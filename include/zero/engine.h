@@ -95,6 +95,8 @@ typedef struct zero_traffic { // of this rank since the engine was made
 } zero_traffic;
 ZERO_API zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after); // what was added
 
+// Collective. Ranks whose seed, seq, configuration (key by key) or model (field by field, of one of the library's own) is not rank 0's are
+// refused, with the key and both values: ZERO_ERR_USAGE on every rank.
 ZERO_API zero_status zero_initialize(const zero_options *options, zero_engine **out, zero_error *error);
 // Mean loss of this rank's micro-batch. batch: as the first and last unit expect it (GPT-2: tokens (B,T) int32, targets (B,T) int32).
 ZERO_API zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error);

@@ -1,12 +1,15 @@
 // zero_save_checkpoint and zero_load_checkpoint: which vectors an engine keeps, and what else makes it go on as if nothing had happened.
 #include "api/checkpoint.h"
 
+#include "base/random.h"
 #include "comm/agree.h"
+#include "comm/fingerprint.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"
 #include "model/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -144,6 +147,24 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
     return status;
 }
 
+// Each rank reads its ranges from the directory that it sees: the manifests say what is in it, to the last checksum.
+static zero_status compare_manifests(zero_comm *comm, const char *directory, const zr_manifest *manifest, zero_error *error)
+{
+    zr_fingerprints list = {0};
+    if (comm->size == 1)
+        return ZERO_OK;
+    char *state = json_dumps(manifest->state, JSON_COMPACT);
+    uint64_t hash = state ? zr_hash_text(state) : 0;
+    list.failed = !state;
+    free(state);
+    for (int f = 0; f < manifest->file_count; f++)
+        for (int t = 0; t < manifest->files[f].tensor_count; t++)
+            for (int e = 0; e < manifest->files[f].tensors[t].extent_count; e++)
+                hash = zr_hash_bytes(&manifest->files[f].tensors[t].extents[e].checksum, sizeof(uint32_t), hash);
+    zr_fingerprints_add(&list, "checkpoint", directory, "", hash);
+    return zr_comm_compare_fingerprints(comm, &list, error);
+}
+
 static zero_status load(zero_engine *engine, const char *directory, zr_manifest *manifest, zero_error *error)
 {
     zr_progress progress = {0};
@@ -151,6 +172,7 @@ static zero_status load(zero_engine *engine, const char *directory, zr_manifest 
     if (status == ZERO_OK)
         status = zr_checkpoint_state_read(engine, directory, manifest->state, &progress, error);
     ZERO_TRY(zr_comm_agree(zr_engine_comm(engine), status, error));
+    ZERO_TRY(compare_manifests(zr_engine_comm(engine), directory, manifest, error));
     ZERO_TRY(fill(engine, directory, manifest, error));
     zr_engine_go_on_from(engine, &progress);
     return ZERO_OK;

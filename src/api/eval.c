@@ -2,6 +2,7 @@
 #include "api/load.h"
 #include "api/reading.h"
 #include "api/run_directory.h"
+#include "api/same_inputs.h"
 #include "api/windows.h"
 #include "base/alloc.h"
 #include "comm/agree.h"
@@ -65,6 +66,21 @@ static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, 
     return read_data(comm, options, seq, s, error);
 }
 
+static zero_status compare_inputs(zero_comm *comm, subject *s, zero_error *error)
+{
+    const zero_eval_options *options = &s->options;
+    const zr_watch watch = zr_reading_watch(&s->progress, comm, comm->rank == 0 ? &options->logger : NULL);
+    zr_fingerprints list = {0};
+    if (comm->size == 1)
+        return ZERO_OK;
+    zr_same_number(&list, "--seq", s->dataset.seq);
+    zr_same_config(&list, s->loaded.config);
+    zr_same_model(&list, &s->loaded.model_config);
+    zr_same_tokenizer(&list, options->model_dir, s->loaded.tokenizer);
+    zr_same_dataset(&list, "text", &s->dataset, 0, &watch);
+    return zr_comm_compare_fingerprints(comm, &list, error);
+}
+
 // Bytes of the text that the tokens of a window stand for whose loss is measured. A special token stands for none.
 static void count_window(const subject *s, int64_t window, int32_t *tokens, int32_t *targets, zr_buffer *text, int64_t *bytes)
 {
@@ -106,6 +122,8 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
 {
     subject s = {0};
     zero_status status = zr_comm_agree(comm, read_inputs(comm, options, &s, error), error);
+    if (status == ZERO_OK)
+        status = compare_inputs(comm, &s, error);
     if (status == ZERO_OK)
         status = measure(comm, &s, out, error);
     if (status != ZERO_OK) // where only this rank failed the others would wait

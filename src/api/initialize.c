@@ -5,9 +5,11 @@
 #include "api/machine.h"
 #include "api/placement.h"
 #include "api/observe.h"
+#include "api/same_inputs.h"
 #include "api/tiling.h"
 #include "base/cpu.h"
 #include "comm/agree.h"
+#include "layers/layers.h"
 #include "model/model_compare.h"
 #include "model/unit.h"
 
@@ -227,6 +229,20 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     return zr_engine_create(&parts, out, error);
 }
 
+static zero_status compare_ranks(const zero_options *options, const zr_config *config, zero_error *error)
+{
+    zr_fingerprints list = {0};
+    const zr_lm_config *model = zr_lm_config_of(options->model); // another's has its tensors compared, in the plans
+    if (options->comm->size == 1)
+        return ZERO_OK;
+    zr_same_number(&list, "options.seed", (int64_t)options->seed);
+    zr_same_number(&list, "options.shape.seq", options->shape.seq);
+    zr_same_config(&list, config);
+    if (model)
+        zr_same_model(&list, model);
+    return zr_comm_compare_fingerprints(options->comm, &list, error);
+}
+
 zero_status zr_initialize(const zero_options *options, const zr_io_faults *faults, zero_engine **out, zero_error *error)
 {
     zr_config *config = NULL;
@@ -238,6 +254,8 @@ zero_status zr_initialize(const zero_options *options, const zr_io_faults *fault
     if (status == ZERO_OK)
         status = resolve_config(options, config, error);
     status = zr_comm_agree(options->comm, status, error);
+    if (status == ZERO_OK)
+        status = compare_ranks(options, config, error);
     if (status != ZERO_OK) {
         zr_config_destroy(config);
         return status;

@@ -126,6 +126,7 @@ static zero_status finish(zr_train *train, zero_error *error)
 
 static zero_status run(zr_train *train, zero_error *error)
 {
+    ZERO_TRY(zr_train_compare_inputs(train, error));
     ZERO_TRY(zr_train_hash_data(train, error));
     ZERO_TRY(zr_train_make_engine(train, error));
     ZERO_TRY(zr_train_open_outputs(train, error));

@@ -71,8 +71,9 @@ void zr_train_free(zr_train *train);
 // run goes on, loads what it goes on from.
 zero_status zr_train_check_outputs(zr_train *train, zero_error *error);
 zero_status zr_train_open_outputs(zr_train *train, zero_error *error);
-// train_read.c, not collective but for the second
+// train_read.c, not collective but for the second and the third
 zero_status zr_train_read(zr_train *train, zero_error *error);
+zero_status zr_train_compare_inputs(zr_train *train, zero_error *error); // collective, once all have read and configured
 zero_status zr_train_hash_data(zr_train *train, zero_error *error); // collective, once all have read: fills data_hash
 void zr_train_release_data(zr_train *train);
 // train_configure.c, not collective. Before anything is read: takes the configuration file, and refuses what is wrong with it and with the flags over it.

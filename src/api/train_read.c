@@ -1,4 +1,5 @@
 // What a training starts from: the text, its tokenizer, the model's shape, and the windows to train and to evaluate on.
+#include "api/same_inputs.h"
 #include "api/train.h"
 #include "base/random.h"
 #include "layers/layers.h"
@@ -98,6 +99,28 @@ const char *zr_train_instructions(const zr_train *train)
     const zr_backend *backend;
     const char *name = train->options->backend ? train->options->backend : "cpu";
     return zr_backend_find(name, NULL, &backend, NULL) == ZERO_OK ? backend->path() : "unknown";
+}
+
+// Before anything follows from what a rank has read by itself.
+zero_status zr_train_compare_inputs(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    const zr_watch watch = zr_reading_watch(&train->reading, train->comm, &train->logger);
+    const char *model = options->model_dir ? options->model_dir : options->new_spec;
+    zr_fingerprints list = {0};
+    if (train->comm->size == 1)
+        return ZERO_OK;
+    zr_same_number(&list, "--seq", train->seq);
+    zr_same_number(&list, "--steps", train->steps);
+    zr_same_number(&list, "--eval-every", options->eval_every);
+    zr_same_number(&list, "--sample-every", options->sample_every);
+    zr_same_config(&list, train->config);
+    zr_same_model(&list, &train->model_config);
+    zr_same_text(&list, ZR_GENERATION_CONFIG, model, train->generation);
+    zr_same_tokenizer(&list, options->tokenizer ? options->tokenizer : options->model_dir ? model : zr_tokenizer_name(train->tokenizer), train->tokenizer);
+    zr_same_dataset(&list, "text to train on", &train->data, (uint64_t)train->seed, &watch);
+    zr_same_dataset(&list, "held-out text", &train->val, (uint64_t)train->seed, &watch);
+    return zr_comm_compare_fingerprints(train->comm, &list, error);
 }
 
 // Each rank hashes a share of what all of them read. Sums of 32 bits, since those of the communicator may not overflow.

@@ -346,6 +346,8 @@ static zero_status run(verify *v, zero_error *error)
     zr_train train = {.comm = v->comm, .options = &options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY, .replay_to = v->result->to};
     zero_status status = zr_comm_agree(v->comm, zr_train_prepare(&train, error), error);
     if (status == ZERO_OK)
+        status = zr_train_compare_inputs(&train, error);
+    if (status == ZERO_OK)
         status = zr_train_hash_data(&train, error);
     if (status == ZERO_OK)
         status = zr_comm_agree(v->comm, check_same_maker(v, &train, error), error);

@@ -17,4 +17,7 @@ void zr_random_uniform(uint64_t key, int64_t start, int64_t count, float half_wi
 // Position i (0 <= i < n) of the pseudo-random permutation of 0..n-1 named by key (Feistel network with cycle walking, no memory).
 uint64_t zr_permute(uint64_t key, uint64_t i, uint64_t n);
 
+// Of a file that is too large to be read whole, at most so many blocks are looked at: positions 0, 1, ... of zr_permute over all its blocks.
+#define ZR_SAMPLED_BLOCKS 4096
+
 #endif

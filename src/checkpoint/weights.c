@@ -7,12 +7,16 @@
 #include "base/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "comm/agree.h"
+#include "comm/fingerprint.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CHUNK ((int64_t)1 << 22) // elements read between two signs of life
@@ -150,27 +154,88 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
     return ZERO_OK;
 }
 
-// Every rank checks the whole model, so that all find the same fault; it reads only its own ranges.
-static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_weight_view *view, const zr_weights_unused *unused, zero_error *error)
+#define LOOKED_AT ((int64_t)1 << 12) // bytes of a block
+
+static zero_status sizes_of(const zr_st_set *set, int64_t *sizes, int64_t *blocks, zero_error *error)
 {
-    zr_st_set set;
-    zero_status status = ZERO_OK;
-    ZERO_TRY(zr_st_open(directory, &set, error));
-    for (int i = 0; i < view->tensor_count && status == ZERO_OK; i++)
-        status = check_tensor(&set, directory, view->tensors[i], error);
-    if (status == ZERO_OK)
-        status = zr_weights_check_unused(&set, view, unused, error);
-    loading load = {comm, &set};
-    if (status == ZERO_OK)
-        status = zr_view_visit(view, true, read_range, &load, error);
-    zr_st_close(&set);
+    *blocks = 0;
+    for (int f = 0; f < set->file_count; f++) {
+        struct stat info;
+        if (fstat(set->fds[f], &info))
+            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read the size of \"%s\"", set->paths[f]);
+        sizes[f] = (int64_t)info.st_size;
+        *blocks += (sizes[f] + LOOKED_AT - 1) / LOOKED_AT;
+    }
+    return ZERO_OK;
+}
+
+// Of the places that are drawn among the blocks of all files, those in this one, which begins at block `first` of them.
+static zero_status hash_places(const zr_st_set *set, int f, int64_t size, int64_t first, int64_t all, uint64_t *hash, zero_error *error)
+{
+    char block[LOOKED_AT];
+    *hash = (uint64_t)size;
+    for (int64_t i = 0; i < ZR_MIN(all, (int64_t)ZR_SAMPLED_BLOCKS); i++) {
+        int64_t at = ((int64_t)zr_permute(0, (uint64_t)i, (uint64_t)all) - first) * LOOKED_AT;
+        if (at < 0 || at >= size)
+            continue;
+        size_t bytes = (size_t)ZR_MIN(LOOKED_AT, size - at);
+        ZERO_TRY(zr_file_pread(set->fds[f], block, bytes, at, set->paths[f], error));
+        *hash = zr_hash_bytes(block, bytes, *hash);
+    }
+    return ZERO_OK;
+}
+
+static zero_status look_at_files(const zr_st_set *set, zr_fingerprints *list, zero_error *error)
+{
+    int64_t first = 0, all;
+    int64_t *sizes = zr_alloc((size_t)set->file_count * sizeof *sizes, error);
+    zero_status status = sizes ? sizes_of(set, sizes, &all, error) : ZERO_ERR_MEMORY;
+    for (int f = 0; f < set->file_count && status == ZERO_OK; f++) {
+        char value[64];
+        uint64_t hash;
+        status = hash_places(set, f, sizes[f], first, all, &hash, error);
+        snprintf(value, sizeof value, "%lld bytes, hash %016llx", (long long)sizes[f], (unsigned long long)hash);
+        zr_fingerprints_add(list, "weights", set->paths[f], value, hash);
+        first += (sizes[f] + LOOKED_AT - 1) / LOOKED_AT;
+    }
+    zr_free(sizes);
     return status;
+}
+
+// Each rank reads its ranges from the files that it sees: they are the same ones, as far as their sizes and 4,096 blocks of them tell.
+static zero_status compare_files(zero_comm *comm, const zr_st_set *set, zero_error *error)
+{
+    zr_fingerprints list = {0};
+    zero_status status = zr_comm_agree(comm, comm->size > 1 ? look_at_files(set, &list, error) : ZERO_OK, error);
+    if (status == ZERO_OK)
+        return zr_comm_compare_fingerprints(comm, &list, error);
+    zr_free(list.at);
+    return status;
+}
+
+// Every rank checks the whole model, so that all find the same fault; it reads only its own ranges.
+static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set, const zr_weight_view *view, const zr_weights_unused *unused, zero_error *error)
+{
+    loading load = {comm, set};
+    for (int i = 0; i < view->tensor_count; i++)
+        ZERO_TRY(check_tensor(set, directory, view->tensors[i], error));
+    ZERO_TRY(zr_weights_check_unused(set, view, unused, error));
+    return zr_view_visit(view, true, read_range, &load, error);
 }
 
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view, const zr_weights_unused *unused, zero_error *error)
 {
     zero_error local = {0};
+    zr_st_set set;
     if (!error)
         error = &local;
-    return zr_comm_agree(comm, load_ranges(comm, directory, view, unused, error), error);
+    zero_status opened = zr_st_open(directory, &set, error);
+    zero_status status = zr_comm_agree(comm, opened, error);
+    if (status == ZERO_OK)
+        status = compare_files(comm, &set, error);
+    if (status == ZERO_OK)
+        status = zr_comm_agree(comm, load_ranges(comm, directory, &set, view, unused, error), error);
+    if (opened == ZERO_OK)
+        zr_st_close(&set);
+    return status;
 }

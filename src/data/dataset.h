@@ -63,6 +63,10 @@ void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int6
 // Of everything that samples are made of: each stream's length, weight, ids and masks. Blocks of tokens are hashed each for itself, and
 // block b counts in share b mod `shares`: the sum of all shares, modulo 2^64, is the hash, however many there are. Reads each block once.
 uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);
+// What this caller alone has of it, span by span: length, weight, and ids; those in memory all, those in token files ZR_SAMPLED_BLOCKS blocks
+// of 1,024 in all, at places that follow from the seed.
+typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, uint64_t hash);
+void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch, zr_span_fingerprint take, void *user);
 int64_t zr_targets_counted(const int32_t *targets, int64_t count);
 
 #endif
