@@ -12,7 +12,7 @@ typedef struct zero_inspect_options {
     size_t struct_size;
     const char *path; // a checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, or a DeepSpeed checkpoint (ZeRO 1 to 3)
     int sums;         // reads every tensor: least, most, mean, root mean square, numbers that are none, CRC32C of the bytes
-    int verify;       // reads every byte that has a checksum
+    int verify;       // reads every byte that has a checksum; of a run, of all checkpoints that are kept
     int json;         // one object, on one line
 } zero_inspect_options;
 

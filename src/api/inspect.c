@@ -85,9 +85,13 @@ static void describe_model(const zr_source *source, json_t *report)
     json_decref(config);
 }
 
-static zero_status verdict(const inspecting *in, const char *path, const json_t *report)
+static const json_t *damage_of(const json_t *report)
 {
-    const json_t *damaged = json_object_get(json_object_get(report, "verify"), "damaged");
+    return json_object_get(json_object_get(report, "verify"), "damaged");
+}
+
+static zero_status verdict(const inspecting *in, const char *path, const json_t *damaged)
+{
     size_t count = json_array_size(damaged);
     if (!count)
         return ZERO_OK;
@@ -127,7 +131,49 @@ static void add_last_step(const char *path, json_t *run)
     zr_free(file);
 }
 
-static zero_status list_run(const inspecting *in, const char *path, json_t **out)
+// A checkpoint that cannot even be opened is damage like any other: it counts among those that are kept.
+static zero_status verify_checkpoint(const inspecting *in, const char *path, json_t *entry)
+{
+    zr_source source;
+    zero_status status = zr_source_open(path, &source, in->error);
+    if (status == ZERO_OK) {
+        status = zr_inspect_verify(&source, entry, in->error);
+        zr_source_close(&source);
+    } else if (status != ZERO_ERR_MEMORY) {
+        json_object_set_new(entry, "verify", json_pack("{s:b, s:I, s:[s]}", "checksums", 1, "bytes", (json_int_t)0, "damaged", in->error->message));
+        status = ZERO_OK;
+    }
+    return status;
+}
+
+// All that is named like a checkpoint, and with verify what is in each of them but the newest, which has a report of its own.
+static zero_status list_checkpoints(const inspecting *in, const char *run, const char *newest, const zr_checkpoints *found, json_t *list)
+{
+    zero_status status = ZERO_OK;
+    for (int i = 0; i < found->count && status == ZERO_OK; i++) {
+        json_t *entry = json_pack("{s:I, s:b}", "step", (json_int_t)found->steps[i], "whole", zr_checkpoint_is_whole(run, found->steps[i]));
+        char *path = zr_checkpoint_path(run, found->steps[i], in->error);
+        json_array_append_new(list, entry);
+        status = path ? ZERO_OK : ZERO_ERR_MEMORY;
+        if (path && in->options->verify && (!newest || strcmp(path, newest)))
+            status = verify_checkpoint(in, path, entry);
+        zr_free(path);
+    }
+    return status;
+}
+
+// Of all of a run's checkpoints; json_decref.
+static json_t *damage_of_run(const json_t *run)
+{
+    json_t *all = json_array(), *one;
+    size_t i;
+    json_array_extend(all, (json_t *)damage_of(json_object_get(run, "newest")));
+    json_array_foreach(json_object_get(run, "checkpoints"), i, one)
+        json_array_extend(all, (json_t *)damage_of(one));
+    return all;
+}
+
+static zero_status list_run(const inspecting *in, const char *path, const char *newest, json_t **out)
 {
     static const char *const parts[] = {"config.json", "metrics.jsonl", ZR_CHECKPOINTS, "model", "best"};
     zr_checkpoints found;
@@ -136,9 +182,13 @@ static zero_status list_run(const inspecting *in, const char *path, json_t **out
     for (int i = 0; i < ZR_COUNT(parts); i++)
         if (zr_path_has(path, parts[i]))
             json_array_append_new(holds, json_string(parts[i]));
-    for (int i = 0; i < found.count; i++)
-        json_array_append_new(list, json_pack("{s:I, s:b}", "step", (json_int_t)found.steps[i], "whole", zr_checkpoint_is_whole(path, found.steps[i])));
+    zero_status status = list_checkpoints(in, path, newest, &found, list);
     zr_checkpoints_free(&found);
+    if (status != ZERO_OK) {
+        json_decref(holds);
+        json_decref(list);
+        return status;
+    }
     *out = json_pack("{s:s, s:s, s:o, s:o}", "path", path, "kind", "run", "holds", holds, "checkpoints", list);
     if (!*out)
         return zr_fail(in->error, ZERO_ERR_DATA, "the path \"%s\" is no UTF-8", path);
@@ -157,17 +207,19 @@ static zero_status inspect_run(const inspecting *in)
 {
     json_t *run = NULL, *newest = NULL;
     char *path = NULL;
-    zero_status status = list_run(in, in->options->path, &run);
+    zero_status status = zr_run_newest(in->options->path, &path, in->error);
     if (status == ZERO_OK)
-        status = zr_run_newest(in->options->path, &path, in->error);
+        status = list_run(in, in->options->path, path, &run);
     if (status == ZERO_OK && path)
         status = look_at(in, path, &newest);
     if (status == ZERO_OK && newest)
         json_object_set(run, "newest", newest);
     if (status == ZERO_OK)
         status = put(in, run, put_run);
+    json_t *damaged = damage_of_run(run);
     if (status == ZERO_OK)
-        status = verdict(in, path ? path : in->options->path, newest);
+        status = verdict(in, in->options->path, damaged);
+    json_decref(damaged);
     zr_free(path);
     json_decref(newest);
     json_decref(run);
@@ -181,7 +233,7 @@ static zero_status inspect_source(const inspecting *in)
     if (status == ZERO_OK)
         status = put(in, report, zr_inspect_text);
     if (status == ZERO_OK)
-        status = verdict(in, in->options->path, report);
+        status = verdict(in, in->options->path, damage_of(report));
     json_decref(report);
     return status;
 }

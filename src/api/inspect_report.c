@@ -123,11 +123,11 @@ static void note(void *user, const zero_error *what)
     json_array_append_new(((verifying *)user)->damaged, json_string(what->message));
 }
 
-static zero_status add_verdict(const reporting *r, json_t *report)
+zero_status zr_inspect_verify(zr_source *source, json_t *report, zero_error *error)
 {
     verifying v = {.damaged = json_array()};
-    bool checksums = r->source->ops->verify != NULL;
-    zero_status status = checksums ? r->source->ops->verify(r->source, count, note, &v, r->error) : ZERO_OK;
+    bool checksums = source->ops->verify != NULL;
+    zero_status status = checksums ? source->ops->verify(source, count, note, &v, error) : ZERO_OK;
     json_object_set_new(report, "verify", json_pack("{s:b, s:I, s:o}", "checksums", checksums, "bytes", (json_int_t)v.bytes, "damaged", v.damaged));
     return status;
 }
@@ -145,7 +145,7 @@ static zero_status fill(const reporting *r, json_t *report)
     if (r->source->state)
         json_object_set(report, "state", r->source->state);
     if (r->options->verify) // before tensors are read, so that all damage is listed, not the first
-        ZERO_TRY(add_verdict(r, report));
+        ZERO_TRY(zr_inspect_verify(r->source, report, r->error));
     if (r->options->verify && json_array_size(json_object_get(json_object_get(report, "verify"), "damaged")))
         return add_vectors(&(reporting){.source = r->source, .options = &(zero_inspect_options){.struct_size = 0}, .error = r->error}, report);
     return add_vectors(r, report);

@@ -142,6 +142,18 @@ void zr_inspect_text(const json_t *report, zr_buffer *out)
     say_tensors(report, out);
 }
 
+// What verifying one that is not the newest has found.
+static void say_checkpoint(const json_t *checkpoint, zr_buffer *out)
+{
+    const json_t *damaged = member(checkpoint, "verify", "damaged");
+    char text[ZR_BYTES_TEXT];
+    if (damaged && !json_array_size(damaged))
+        zr_buffer_printf(out, "verify     step %lld: %s, every checksum agrees\n", (long long)integer(json_object_get(checkpoint, "step")),
+                         bytes(member(checkpoint, "verify", "bytes"), text));
+    for (size_t i = 0; i < json_array_size(damaged); i++)
+        zr_buffer_printf(out, "DAMAGED    %s\n", json_string_value(json_array_get(damaged, i)));
+}
+
 void zr_inspect_run_text(const json_t *run, zr_buffer *out)
 {
     static const char *const numbers[] = {"loss", "val_loss", "lr", "grad_norm"};
@@ -162,5 +174,8 @@ void zr_inspect_run_text(const json_t *run, zr_buffer *out)
     zr_buffer_printf(out, "\ncheckpoints");
     json_array_foreach(list, i, one)
         zr_buffer_printf(out, " %lld%s", (long long)integer(json_object_get(one, "step")), json_is_true(json_object_get(one, "whole")) ? "" : " (not intact)");
-    zr_buffer_printf(out, "%s\n\n", json_array_size(list) ? "" : " none");
+    zr_buffer_printf(out, "%s\n", json_array_size(list) ? "" : " none");
+    json_array_foreach(list, i, one)
+        say_checkpoint(one, out);
+    zr_buffer_printf(out, "\n");
 }

@@ -56,10 +56,31 @@ expect 65 "$ZERO" inspect $AT --verify --sums
 [ "$(grep -c '^DAMAGED' out.txt)" = 2 ] || fail "$(grep DAMAGED out.txt)"
 flip $AT/manifest.json 40
 expect 65 "$ZERO" inspect $AT
-expect 0 "$ZERO" inspect run --verify
+expect 0 "$ZERO" inspect run
 grep -q "checkpoints 12 (not intact) 8" out.txt && grep -q "checkpoint, step 8" out.txt || fail "$(head -5 out.txt)"
 expect 65 "$ZERO" inspect whole $AT run/model --verify # the others are looked at all the same
 [ "$(grep -c '^in all' out.txt)" = 2 ] || fail "$(cat out.txt)"
+
+# Of a run, damage in any checkpoint that is kept counts, also where another one is intact.
+expect 65 "$ZERO" inspect run --verify
+grep -q '^DAMAGED .*step-00000012' out.txt && grep -q 'checkpoint, step 8' out.txt && grep -q '"run" is damaged in 1 place: .*step-00000012' err.txt || fail "a damaged manifest: $(head -9 out.txt)"
+rm -r $AT && cp -r whole $AT
+expect 0 "$ZERO" inspect run --verify
+grep -q '^verify     step 8: .*every checksum agrees' out.txt || fail "nothing of step 8: $(head -6 out.txt)"
+flip run/checkpoints/step-00000008/exp_avg.safetensors 5000
+expect 65 "$ZERO" inspect run --verify
+grep -q '^DAMAGED .*step-00000008.*has the checksum' out.txt && grep -q '^verify .*every checksum agrees' out.txt || fail "damage of an older one: $(head -9 out.txt)"
+expect 65 "$ZERO" inspect run --verify --json
+python3 - <<'PY' || fail "the report of a run: $(cat out.txt)"
+import json
+run = json.load(open("out.txt"))
+newest, older = run["checkpoints"]
+assert newest["step"] == 12 and "verify" not in newest and not run["newest"]["verify"]["damaged"]
+assert older["step"] == 8 and len(older["verify"]["damaged"]) == 1
+PY
+cp whole/exp_avg.safetensors kept && truncate -s -5000 $AT/exp_avg.safetensors
+expect 65 "$ZERO" inspect run --verify
+grep -q 'is damaged in 2 places' err.txt && grep -q '^DAMAGED .*step-00000012/exp_avg.safetensors' out.txt || fail "a short file: $(cat err.txt)"
 
 refused 64 "usage: zero inspect" "$ZERO" inspect
 refused 74 "is not there" "$ZERO" inspect nowhere
