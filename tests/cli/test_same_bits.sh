@@ -49,9 +49,13 @@ for a, b in itertools.combinations(cases.AXES, 2):
 def row(workspace=100, gradients=50, total=150, **more):
     return {"rows": [{"bytes": {"gradients": gradients, "workspace": workspace}, "total": total, **more}]}
 
-def found(old, new, allow, traits=()):
+def found(old, new, allow, traits=(), kind="plan"):
     case = cases.Case("x", [], {}, traits)
-    return [d.where for d in differences.json_differences("plan", "plan", old, new) if not differences.ALLOWED[allow][1](case, d)]
+    return [d.where for d in differences.json_differences(kind, "plan", old, new) if not differences.ALLOWED[allow][1](case, d)]
+
+steps = [{"loss": n, "comm": {"broadcast": {"calls": n}}} for n in (1, 2)]
+assert found(*steps, "lamb", ["lamb"], "metrics") == ["plan.comm.broadcast.calls"]
+assert found(*steps, "lamb", ["masked"], "metrics") == ["plan.loss", "plan.comm.broadcast.calls"]
 
 assert found(row(), row(), "workspace") == []
 assert found(row(), row(more=1), "workspace") == []
@@ -60,5 +64,7 @@ assert found(row(), row(108, total=158), "workspace") == []
 assert found(row(), row(108, total=158), "lamb", ["lamb"]) == ["plan.rows[0].bytes.workspace", "plan.rows[0].total"]
 assert found(row(), row(108, total=159), "workspace") == ["plan.rows[0].total"]
 assert found(row(), row(108, 51, 159), "workspace") == ["plan.rows[0].bytes.gradients", "plan.rows[0].total"]
+traffic = [{"mem": {"workspace": {"planned": n}}, "comm": {"all_reduce": {"calls": 1, "bytes": n}}} for n in (5, 6)]
+assert found(*traffic, "workspace") == ["plan.comm.all_reduce.bytes"]
 assert found(row(), row(gradients=50.0), "workspace") == ["plan.rows[0].bytes.gradients"]
 PY

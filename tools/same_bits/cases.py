@@ -172,6 +172,7 @@ def run_case(name, row, *more, data=TEXT, how="", steps=5, threads=1, without=()
 
 
 def further_cases():
+    """What goes on from a checkpoint follows a run whose last step is saved in any case (--save-every 2)."""
     resume = train(TINY, f"{TEXT} --ranks 2 --steps 8 --resume", name="resume")
     further = command("further", f"train --model out/model --config config.json --out further --seed 5 --threads 1 --quiet "
                                  f"{TEXT} --ranks 2 --steps 3")
@@ -179,22 +180,25 @@ def further_cases():
     yield run_case("default-schedule", row_of(), without=["scheduler"], traits=["default-schedule"])
     yield run_case("default-everything", row_of(), without=["scheduler", "optimizer", "gradient_clipping"],
                    traits=["default-schedule"])
-    yield run_case("masked-prompts", row_of(accumulation=2), data="--data records.jsonl --val held-out.jsonl", traits=["masked"])
+    yield run_case("masked-prompts", row_of(accumulation=2), data="--data records.jsonl --val held-out.jsonl",
+                   traits=["masked"])
     yield run_case("masked-chat", row_of(stage=3, dtype="fp32"), data="--data chat.jsonl --val none", how="--chat chatml",
                    traits=["masked"])
-    yield run_case("mixed-sources", row_of(), data="--data text.txt:2 held-out.txt:1 --val held-out.txt", how="--tokenizer chars")
+    yield run_case("mixed-sources", row_of(), data="--data text.txt:2 held-out.txt:1 --val held-out.txt",
+                   how="--tokenizer chars")
     yield run_case("tenth-held-out", row_of(), data="--data text.txt")
     yield run_case("two-threads", row_of(), threads=2)
     yield run_case("reference-backend", row_of(dtype="fp32", ranks=1), how="--backend ref", steps=3)
-    yield run_case("resumed", row_of(), resume)
-    yield run_case("resumed-fp16", row_of(dtype="fp16", stage=1, tier="nvme"), resume)
-    yield run_case("resumed-delayed", row_of(tier="cpu", delayed=True), resume)
+    yield run_case("resumed", row_of(), resume, steps=4)
+    yield run_case("resumed-fp16", row_of(dtype="fp16", stage=1, tier="nvme"), resume, steps=4)
+    yield run_case("resumed-delayed", row_of(tier="cpu", delayed=True), resume, steps=4, traits=["last-checkpoint"])
     yield run_case("resumed-on-fewer-ranks", row_of(exact_world=True), fewer, how="--accumulation 2",
-                   without=["gradient_accumulation_steps"])
+                   steps=4, without=["gradient_accumulation_steps"])
     yield run_case("tuned-further", row_of(), further)
     yield run_case("converted", row_of(dtype="fp16"), *(
-        command(f"to-{dtype}", f"convert --from out --model out/model --to to-{dtype} --dtype {dtype} --shard-size 40KB --quiet")
-        for dtype in AXES["dtype"]))
+        command(f"to-{dtype}", f"convert --from out --model out/model --to to-{dtype} --dtype {dtype} "
+                               f"--shard-size 40KB --quiet")
+        for dtype in AXES["dtype"]), steps=4)
     yield answers_case()
     for preset in ("gpt2", "llama-3.2-1b", "qwen3"):
         yield plans_case(preset)
@@ -204,7 +208,8 @@ def answers_case():
     hows = ["--temperature 0", "--seed 11 --top-k 9", "--seed 12 --top-p 0.7", "--dtype bf16"]
     case = run_case("answers", row_of(model="llama", ranks=1), steps=3)
     case.commands += [
-        command(f"answers-{n}", f"generate --model out/model --prompt '3 times' --prompt owl --tokens 40 --json --threads 1 {how}")
+        command(f"answers-{n}", f"generate --model out/model --prompt '3 times' --prompt owl --tokens 40 --json "
+                                f"--threads 1 {how}")
         for n, how in enumerate(hows)]
     return case
 
@@ -231,7 +236,8 @@ def write_inputs(folder):
     def write(name, lines):
         folder.joinpath(name).write_text("".join(line + "\n" for line in lines))
 
-    lines = [f"{i % 37} times {i % 11} is {(i % 37) * (i % 11)}, said the {'owl' if i % 3 else 'pussycat'}." for i in range(900)]
+    lines = [f"{i % 37} times {i % 11} is {(i % 37) * (i % 11)}, said the {'owl' if i % 3 else 'pussycat'}."
+             for i in range(900)]
     records = [{"prompt": f"{i % 19} plus {i % 7}?" * (1 + i % 3), "completion": f" {i % 19 + i % 7}" * (1 + i % 4)}
                for i in range(160)]
     chats = [{"messages": [{"role": "user", "content": r["prompt"]}, {"role": "assistant", "content": r["completion"]}]}

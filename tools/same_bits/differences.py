@@ -14,19 +14,30 @@ class Difference:
         return f"{self.where}: {shown(self.old)} / {shown(self.new)}"
 
 
+def is_computed(difference):
+    """Not a plan, bytes, messages, files or exit codes: what another formula may change."""
+    if difference.kind == "metrics":
+        return difference.where.endswith((".loss", ".val_loss", ".grad_norm", ".lr", ".loss_scale"))
+    return difference.kind in ("tensors", "text")
+
+
 # Differences that a change means to make: a name for --allow, the reason, and whether one of a case is among them.
 ALLOWED = {
     "lamb": (
         "LAMB corrects the bias of its moments before the trust ratio",
-        lambda case, d: "lamb" in case.traits and d.kind != "plan",
+        lambda case, d: "lamb" in case.traits and is_computed(d),
     ),
     "masked": (
         "loss and gradient are means over the targets of a step, not means of micro-batches' means",
-        lambda case, d: "masked" in case.traits and d.kind != "plan",
+        lambda case, d: "masked" in case.traits and is_computed(d),
     ),
     "default-schedule": (
         "a schedule that no file asks for does not begin at rate 0",
-        lambda case, d: "default-schedule" in case.traits and d.kind != "plan",
+        lambda case, d: "default-schedule" in case.traits and is_computed(d),
+    ),
+    "last-checkpoint": (
+        "what a run's end saves is from before it finishes a delayed update, so that a longer run goes on as a straight one",
+        lambda case, d: "last-checkpoint" in case.traits and d.kind in ("metrics", "tensors", "text"),
     ),
     "workspace": (
         "a product's scratch is planned for every shape that is met: workspace, and the sums that hold it",
@@ -52,7 +63,7 @@ def workspace_of(holder):
 def json_differences(kind, where, old, new, holders=(None, None)):
     """All differences of two values; holders: the objects around them that know of their workspace."""
     if isinstance(old, dict) and isinstance(new, dict):
-        if "mem" in old or "bytes" in old:
+        if isinstance(old.get("mem", old.get("bytes")), dict):  # else bytes of a kind of messages
             holders = (old, new)
         for key, value in old.items():
             if kind == "metrics" and key in TIMES:
