@@ -146,17 +146,57 @@ zero_status zr_directory_discard(const char *path, zero_error *error)
     return status;
 }
 
-// A name that may not outlive a loss of power is given back: the path is what it was before.
-zero_status zr_directory_publish(const char *hidden, const char *path, zero_error *error)
+static zero_status cannot_rename(const char *hidden, const char *path, zero_error *error)
 {
-    bool replaces = zr_path_exists(path);
-    unsigned way = replaces ? RENAME_EXCHANGE : 0;
-    if (renameat2(AT_FDCWD, hidden, AT_FDCWD, path, way))
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", hidden, path);
+    return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", hidden, path);
+}
+
+// A name that may not outlive a loss of power is given back: the path is what it was before. way: of renameat2, which has renamed.
+static zero_status settle_name(const char *hidden, const char *path, unsigned way, zero_error *error)
+{
     zero_status status = sync_parent(path, error);
     if (status != ZERO_OK)
         (void)renameat2(AT_FDCWD, path, AT_FDCWD, hidden, way);
-    return status == ZERO_OK && replaces ? zr_directory_remove(hidden, error) : status;
+    return status;
+}
+
+// Two renames, where the file system cannot exchange names (NFS). In between the path is not there; what was is under the name `earlier`.
+static zero_status replace_in_two_steps(const char *hidden, const char *path, const char *earlier, zero_error *error)
+{
+    ZERO_TRY(zr_directory_remove(earlier, error)); // of one that was killed; the path is there
+    if (rename(path, earlier))
+        return cannot_rename(path, earlier, error);
+    zero_status status = rename(hidden, path) ? cannot_rename(hidden, path, error) : settle_name(hidden, path, 0, error);
+    if (status != ZERO_OK)
+        (void)rename(earlier, path);
+    return status;
+}
+
+static bool cannot_exchange(int reason)
+{
+    return reason == EINVAL || reason == ENOSYS || reason == EOPNOTSUPP;
+}
+
+zero_status zr_directory_publish(const char *hidden, const char *path, zero_error *error)
+{
+    bool replaces = zr_path_exists(path);
+    char *earlier = zr_sprintf(error, "%s.earlier", hidden);
+    if (!earlier)
+        return ZERO_ERR_MEMORY;
+    unsigned way = replaces ? RENAME_EXCHANGE : 0;
+    zero_status status;
+    if (renameat2(AT_FDCWD, hidden, AT_FDCWD, path, way) == 0)
+        status = settle_name(hidden, path, way, error);
+    else if (replaces && cannot_exchange(errno))
+        status = replace_in_two_steps(hidden, path, earlier, error);
+    else
+        status = cannot_rename(hidden, path, error);
+    if (status == ZERO_OK && replaces)
+        status = zr_directory_remove(hidden, error); // what was there, exchanged
+    if (status == ZERO_OK)
+        status = zr_directory_remove(earlier, error); // the same, or what one that was killed had left
+    zr_free(earlier);
+    return status;
 }
 
 bool zr_directory_others(const char *path, bool (*is_known)(const char *name), char *names, size_t room)

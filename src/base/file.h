@@ -46,7 +46,8 @@ bool zr_path_lies_in(const char *path, const char *place);
 // The first bytes of a regular file, room - 1 at most, and a 0; how many. 0 where nothing can be read, or it is no regular file.
 size_t zr_file_head(const char *path, char *out, size_t room);
 // A directory that is there whole or not at all: filled under the hidden name beside it (zr_free), every file in it brought to the disk,
-// then published. One that is there already changes places with it, so that there is always one.
+// then published. One that is there already changes places with it, so that there is always one. Where the file system cannot do that (NFS), it takes
+// the name HIDDEN.earlier first: who is killed between the two renames leaves it there, whole, and the path is absent until the next publication.
 char *zr_directory_hidden(const char *path, zero_error *error);
 zero_status zr_directory_publish(const char *hidden, const char *path, zero_error *error);
 

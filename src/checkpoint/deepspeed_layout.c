@@ -2,6 +2,8 @@
 // parts against their records, shapes against parts, names against each other.
 #include "checkpoint/deepspeed_internal.h"
 
+#include "checkpoint/name_index.h"
+#include "checkpoint/pickle_keys.h"
 #include "checkpoint/safetensors_header.h"
 
 #include <stdio.h>
@@ -245,95 +247,138 @@ static zero_status lay_trained(laying *l, value groups)
                    (long long)there);
 }
 
-// A tensor of the model's files: whole, or at stage 3 in parts.
-static zero_status lay_fragments(laying *l, const shape *of, value (*find)(value root, const char *name))
+// The part of a tensor that model file m has; *dtype: of the parts before, NULL in front of the first.
+static zero_status lay_part(laying *l, int m, const shape *of, value part, const char **dtype, int64_t *left)
 {
-    const zr_deepspeed *ds = l->ds;
-    int64_t left = of->elements, begin;
+    const zr_torch_file *file = &l->ds->model[m];
+    int64_t begin;
+    if (!zr_pickle_is(part, ZR_PICKLE_TENSOR) || (*dtype && strcmp(*dtype, part->tensor.storage->dtype)))
+        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\" lacks its part of tensor \"%s\"", file->zip.path, of->name);
+    if (!*dtype)
+        ZERO_TRY(begin_tensor(l, of, *dtype = part->tensor.storage->dtype));
+    int64_t n = ZR_MIN(*left, part->tensor.elements), size = zr_st_dtype_find(*dtype)->bits / 8;
+    ZERO_TRY(zr_torch_place(file, &part->tensor, of->name, &begin, l->error));
+    if (n)
+        ZERO_TRY(add_run(l->ds, l->ds->ranks + m, begin, n * size, l->error));
+    *left -= n;
+    return ZERO_OK;
+}
+
+// A frozen tensor: whole, or at stage 3 in parts. parts: (models) of each file.
+static zero_status lay_fragments(laying *l, const shape *of, const zr_pickle_keys *parts)
+{
+    int64_t left = of->elements;
     const char *dtype = NULL;
-    for (int m = 0; m < ds->models && (left > 0 || !m); m++) {
-        const zr_torch_file *file = &ds->model[m];
-        value part = find(file->pickle.root, of->name);
-        if (!zr_pickle_is(part, ZR_PICKLE_TENSOR) || (dtype && strcmp(dtype, part->tensor.storage->dtype)))
-            return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\" lacks its part of tensor \"%s\"", file->zip.path, of->name);
-        if (!dtype)
-            ZERO_TRY(begin_tensor(l, of, dtype = part->tensor.storage->dtype));
-        int64_t n = ZR_MIN(left, part->tensor.elements), size = zr_st_dtype_find(dtype)->bits / 8;
-        ZERO_TRY(zr_torch_place(file, &part->tensor, of->name, &begin, l->error));
-        if (n)
-            ZERO_TRY(add_run(l->ds, ds->ranks + m, begin, n * size, l->error));
-        left -= n;
-    }
+    for (int m = 0; m < l->ds->models && (left > 0 || !m); m++)
+        ZERO_TRY(lay_part(l, m, of, zr_pickle_keys_find(&parts[m], of->name), &dtype, &left));
     end_tensor(l);
     return left ? refuse_size(l, of->name, of->elements, of->elements - left) : ZERO_OK;
 }
 
-static value find_frozen(value root, const char *name)
-{
-    return zr_pickle_get(zr_pickle_get(root, "frozen_param_fragments"), name);
-}
-
-static value find_module(value root, const char *name)
-{
-    return zr_pickle_get(zr_pickle_get(root, "module"), name);
-}
-
-static zero_status lay_frozen(laying *l, value shapes)
+static zero_status lay_all_frozen(laying *l, value shapes, const zr_pickle_keys *parts)
 {
     shape of;
     for (size_t i = 0; zr_pickle_is(shapes, ZR_PICKLE_DICT) && i + 1 < shapes->items.count; i += 2) {
         ZERO_TRY(read_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1], &of, l->error));
-        ZERO_TRY(lay_fragments(l, &of, find_frozen));
+        ZERO_TRY(lay_fragments(l, &of, parts));
     }
     return ZERO_OK;
 }
 
-static zero_status lay_module_tensor(laying *l, value root, const char *name, value tensor)
+static zero_status lay_frozen(laying *l, value shapes)
+{
+    int models = l->ds->models, made = 0;
+    zr_pickle_keys *parts = zr_alloc((size_t)models * sizeof *parts, l->error);
+    zero_status status = parts ? ZERO_OK : ZERO_ERR_MEMORY;
+    for (; made < models && status == ZERO_OK; made++)
+        status = zr_pickle_keys_create(zr_pickle_get(l->ds->model[made].pickle.root, "frozen_param_fragments"), &parts[made], l->error);
+    if (status == ZERO_OK)
+        status = lay_all_frozen(l, shapes, parts);
+    while (made > 0)
+        zr_pickle_keys_free(&parts[--made]);
+    zr_free(parts);
+    return status;
+}
+
+// Every rank has it whole; rank 0's counts.
+static zero_status lay_module_tensor(laying *l, const char *name, value tensor)
 {
     shape of = {.name = name, .dims = tensor->tensor.dims, .elements = tensor->tensor.elements};
-    int models = l->ds->models;
+    int64_t left = of.elements;
+    const char *dtype = NULL;
     memcpy(of.of, tensor->tensor.shape, sizeof of.of);
-    l->ds->models = 1; // every rank has it whole; rank 0's counts
-    zero_status status = lay_fragments(l, &of, find_module);
-    l->ds->models = models;
-    return status;
+    ZERO_TRY(lay_part(l, 0, &of, tensor, &dtype, &left));
+    end_tensor(l);
+    return ZERO_OK;
+}
+
+static zero_status lay_buffers_of(laying *l, value names, const zr_pickle_keys *module)
+{
+    for (size_t i = 0; zr_pickle_at(names, i); i++) {
+        const char *name = zr_pickle_text(zr_pickle_at(names, i));
+        value tensor = name ? zr_pickle_keys_find(module, name) : NULL;
+        if (zr_pickle_is(tensor, ZR_PICKLE_TENSOR)) // else it was not saved with the model
+            ZERO_TRY(lay_module_tensor(l, name, tensor));
+    }
+    return ZERO_OK;
 }
 
 static zero_status lay_buffers(laying *l, value root)
 {
-    value names = zr_pickle_get(root, "buffer_names");
-    for (size_t i = 0; zr_pickle_at(names, i); i++) {
-        const char *name = zr_pickle_text(zr_pickle_at(names, i));
-        value tensor = name ? find_module(root, name) : NULL;
-        if (zr_pickle_is(tensor, ZR_PICKLE_TENSOR)) // else it was not saved with the model
-            ZERO_TRY(lay_module_tensor(l, root, name, tensor));
-    }
-    return ZERO_OK;
+    zr_pickle_keys module;
+    ZERO_TRY(zr_pickle_keys_create(zr_pickle_get(root, "module"), &module, l->error));
+    zero_status status = lay_buffers_of(l, zr_pickle_get(root, "buffer_names"), &module);
+    zr_pickle_keys_free(&module);
+    return status;
 }
 
-static bool lists(value names, const char *name)
+static void add_names(value of, zr_buffer *names)
 {
-    for (size_t i = 0; zr_pickle_at(names, i); i++) {
-        const char *one = zr_pickle_text(zr_pickle_at(names, i));
-        if (one && !strcmp(one, name))
-            return true;
+    size_t step = zr_pickle_is(of, ZR_PICKLE_DICT) ? 2 : 1;
+    bool has = step == 2 || zr_pickle_at(of, 0);
+    for (size_t i = 0; has && i < of->items.count; i += step) {
+        const char *name = zr_pickle_text(of->items.at[i]);
+        if (name)
+            zr_buffer_append(names, &name, sizeof name);
     }
-    return false;
+}
+
+static const char *name_at(const void *user, int number)
+{
+    return ((const char *const *)user)[number];
+}
+
+// The names of all that has a place without it: second names, buffers, what is trained. *index (*count); zr_free it before `names`.
+static zero_status index_known(value root, zr_buffer *names, zr_named **index, int *count, zero_error *error)
+{
+    value groups = zr_pickle_get(root, "param_shapes"), shared = zr_pickle_get(root, "shared_params");
+    add_names(zr_pickle_is(shared, ZR_PICKLE_OBJECT) ? shared->object.attributes : shared, names);
+    add_names(zr_pickle_get(root, "buffer_names"), names);
+    for (size_t g = 0; zr_pickle_at(groups, g); g++)
+        add_names(zr_pickle_at(groups, g), names);
+    zr_buffer_append(names, "", 0);
+    if (names->failed)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the names of a checkpoint's tensors");
+    *count = (int)(names->length / sizeof(const char *));
+    return zr_name_index_create(name_at, names->data, *count, index, error);
 }
 
 // At stage 1 DeepSpeed keeps no list of what is frozen: whatever else the model has, but second names of what is there.
 static zero_status lay_unlisted(laying *l, value root)
 {
-    value module = zr_pickle_get(root, "module"), groups = zr_pickle_get(root, "param_shapes"), shared = zr_pickle_get(root, "shared_params"), buffers = zr_pickle_get(root, "buffer_names");
-    for (size_t i = 0; zr_pickle_is(module, ZR_PICKLE_DICT) && i + 1 < module->items.count; i += 2) {
+    value module = zr_pickle_get(root, "module");
+    zr_buffer names = {0};
+    zr_named *known = NULL;
+    int count = 0;
+    zero_status status = index_known(root, &names, &known, &count, l->error);
+    for (size_t i = 0; zr_pickle_is(module, ZR_PICKLE_DICT) && i + 1 < module->items.count && status == ZERO_OK; i += 2) {
         const char *name = zr_pickle_text(module->items.at[i]);
-        bool known = !name || !*name || !zr_pickle_is(module->items.at[i + 1], ZR_PICKLE_TENSOR) || zr_pickle_get(shared, name) || lists(buffers, name);
-        for (size_t g = 0; !known && zr_pickle_at(groups, g); g++)
-            known = zr_pickle_get(zr_pickle_at(groups, g), name) != NULL;
-        if (!known)
-            ZERO_TRY(lay_module_tensor(l, root, name, module->items.at[i + 1]));
+        if (name && *name && zr_pickle_is(module->items.at[i + 1], ZR_PICKLE_TENSOR) && zr_name_index_find(known, count, name) < 0)
+            status = lay_module_tensor(l, name, module->items.at[i + 1]);
     }
-    return ZERO_OK;
+    zr_free(known);
+    zr_buffer_free(&names);
+    return status;
 }
 
 static size_t count_of(value shapes)

@@ -3,9 +3,88 @@
 // As the library does it: of all that are sought the leftmost match counts, of those that begin there the longest; matches do not
 // overlap. One that is then refused (single_word, or special in ordinary text) still hides what lies inside it.
 #include "data/bpe.h"
+#include "base/alloc.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
+
+// By bytes, what is shorter first; of equal ones the first that was given.
+static int by_sought(const void *a, const void *b)
+{
+    const zr_added_token *x = *(const zr_added_token *const *)a, *y = *(const zr_added_token *const *)b;
+    int order = memcmp(x->sought, y->sought, ZR_MIN(x->length, y->length));
+    if (order || x->length != y->length)
+        return order ? order : x->length < y->length ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+static int by_content(const void *a, const void *b)
+{
+    return strcmp((*(const zr_added_token *const *)a)->content, (*(const zr_added_token *const *)b)->content);
+}
+
+static zero_status refuse_twice(const zr_added_token **all, int count, const char *name, zero_error *error)
+{
+    if (count)
+        qsort(all, (size_t)count, sizeof *all, by_content);
+    for (int i = 1; i < count; i++)
+        if (!strcmp(all[i - 1]->content, all[i]->content))
+            return zr_fail(error, ZERO_ERR_DATA, "%s: the added token \"%.100s\" is given twice", name, all[i]->content);
+    return ZERO_OK;
+}
+
+zero_status zr_added_sort(zr_bpe *bpe, const char *name, zero_error *error)
+{
+    for (int normalized = 0; normalized < 2; normalized++) {
+        const zr_added_token **order = zr_alloc(((size_t)bpe->added_count + 1) * sizeof *order, error);
+        bpe->added_order[normalized] = order;
+        if (!order)
+            return ZERO_ERR_MEMORY;
+        for (int i = 0; i < bpe->added_count && !normalized; i++)
+            order[i] = &bpe->added[i];
+        if (!normalized)
+            ZERO_TRY(refuse_twice(order, bpe->added_count, name, error));
+        int *count = &bpe->added_sought[normalized];
+        for (int i = *count = 0; i < bpe->added_count; i++)
+            if (bpe->added[i].normalized == normalized && bpe->added[i].length)
+                order[(*count)++] = &bpe->added[i];
+        if (*count)
+            qsort(order, (size_t)*count, sizeof *order, by_sought);
+    }
+    return ZERO_OK;
+}
+
+// The first of order[low..high), which have their first `depth` bytes in common, that has at least `byte` after them.
+static int first_with(const zr_added_token *const *order, int low, int high, size_t depth, int byte)
+{
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        bool before = order[middle]->length == depth || (unsigned char)order[middle]->sought[depth] < byte;
+        if (before)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// The longest that text[0..length) begins with; NULL: none.
+static const zr_added_token *longest(const zr_bpe *bpe, bool normalized, const char *text, size_t length)
+{
+    const zr_added_token *const *order = bpe->added_order[normalized], *best = NULL;
+    int low = 0, high = bpe->added_sought[normalized];
+    for (size_t depth = 0; low < high; depth++) { // all of [low, high) begin with text[0..depth)
+        if (order[low]->length == depth)
+            best = order[low];
+        if (depth == length)
+            break;
+        int byte = (unsigned char)text[depth];
+        low = first_with(order, low, high, depth, byte);
+        high = first_with(order, low, high, depth, byte + 1);
+    }
+    return best;
+}
 
 const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const char *text, size_t from, size_t length, size_t *at)
 {
@@ -13,13 +92,7 @@ const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const ch
     for (*at = from; *at < length; ++*at) {
         if (!starts[(unsigned char)text[*at]])
             continue;
-        const zr_added_token *best = NULL;
-        for (int i = 0; i < bpe->added_count; i++) {
-            const zr_added_token *token = &bpe->added[i];
-            bool fits = token->normalized == normalized && token->length && token->length <= length - *at;
-            if (fits && (!best || token->length > best->length) && memcmp(text + *at, token->sought, token->length) == 0)
-                best = token;
-        }
+        const zr_added_token *best = longest(bpe, normalized, text + *at, length - *at);
         if (best)
             return best;
     }

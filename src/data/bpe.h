@@ -66,6 +66,8 @@ typedef struct zr_bpe {
     zr_added_token *added; // (added_count)
     int added_count, ordinary_added; // of which are not special
     bool added_starts[2][256]; // whether one that is sought in raw, in normalised text begins with this byte
+    const zr_added_token **added_order[2]; // (added_sought) those that are sought in raw, in normalised text, sorted by what is sought
+    int added_sought[2];
     zr_normal_step normal[ZR_STEPS];
     int normal_count;
     zr_split_step split[ZR_STEPS];
@@ -130,6 +132,8 @@ zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, siz
 zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, size_t length);
 
 // The next added token in text[from..length): leftmost, then longest, of those sought in raw or in normalised text. NULL: none.
+// Sorts what zr_added_find looks through, and refuses contents that are given twice. Once, when all tokens are there.
+zero_status zr_added_sort(zr_bpe *bpe, const char *name, zero_error *error);
 const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const char *text, size_t from, size_t length, size_t *at);
 zero_status zr_bpe_encode(zr_encoder *encoder, const char *text, size_t length);
 size_t zr_bpe_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit, size_t length);

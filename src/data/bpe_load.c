@@ -101,9 +101,6 @@ static zero_status read_added(zr_bpe_loader *loader, const json_t *entry, zr_add
     int32_t of_model = zr_span_map_find(&bpe->ids, content, strlen(content));
     if (of_model >= 0 && of_model != out->id)
         return zr_fail(error, ZERO_ERR_DATA, "%s: the token \"%.100s\" has the id %d in the vocabulary and %d among the added tokens", loader->path, content, of_model, out->id);
-    for (int i = 0; i + 1 < bpe->added_count; i++)
-        if (strcmp(bpe->added[i].content, content) == 0)
-            return zr_fail(error, ZERO_ERR_DATA, "%s: the added token \"%.100s\" is given twice", loader->path, content);
     return of_model >= 0 ? ZERO_OK : put_token(loader, content, out->id, error);
 }
 
@@ -403,7 +400,7 @@ static zero_status finish_added(zr_bpe_loader *loader, zero_error *error)
     }
     zr_free(work.normal.data);
     zr_free(work.other.data);
-    return status;
+    return status == ZERO_OK ? zr_added_sort(bpe, loader->path, error) : status;
 }
 
 zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error)
@@ -438,7 +435,7 @@ void zr_bpe_free(zr_bpe *bpe)
         zr_free(bpe->split[i].space);
     }
     void *const rest[] = {bpe->text, bpe->spelled, bpe->bytes, bpe->is_byte, bpe->merges.slots, bpe->added, bpe->decoder.from, bpe->decoder.to, bpe->decoder.strip,
-                          bpe->decoder.space, bpe->prefix, bpe->suffix};
+                          bpe->decoder.space, bpe->prefix, bpe->suffix, bpe->added_order[0], bpe->added_order[1]};
     for (int i = 0; i < ZR_COUNT(rest); i++)
         zr_free(rest[i]);
     zr_span_map_free(&bpe->ids);

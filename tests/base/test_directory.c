@@ -2,18 +2,50 @@
 #include "scratch.h"
 
 #include "base/alloc.h"
+#include <errno.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static int syncs;
 
+static int fails_at;       // the nth fsync, rename or renameat2 from now on fails; 0: none
+static bool is_nfs;        // names cannot be exchanged
+
+static bool fails(void)
+{
+    return fails_at > 0 && --fails_at == 0;
+}
+
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd)
 {
     syncs++;
-    return __real_fsync(fd);
+    if (!fails())
+        return __real_fsync(fd);
+    errno = EIO;
+    return -1;
+}
+
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to)
+{
+    if (!fails())
+        return __real_rename(from, to);
+    errno = EIO;
+    return -1;
+}
+
+int __real_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
+int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
+int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+    if (!(is_nfs && flags) && !fails())
+        return __real_renameat2(a, from, b, to, flags);
+    errno = is_nfs && flags ? EINVAL : EIO;
+    return -1;
 }
 
 // Each of them is on the disk when it is there: what is written into it would be lost otherwise.
@@ -168,6 +200,45 @@ static void others_are_named(void **state)
         assert_false(zr_durable_is_left_over(not_left[i], is_known));
 }
 
+static char word_in(scratch *dir, const char *file)
+{
+    char *text, word = 0;
+    size_t length;
+    if (zr_file_read(scratch_path(dir, file), 10, &text, &length, NULL) == ZERO_OK) {
+        word = *text;
+        zr_free(text);
+    }
+    return word;
+}
+
+// A directory takes the place of an earlier one, also where names cannot be exchanged; whatever fails, the earlier one stays.
+static void an_earlier_directory_is_replaced(void **state)
+{
+    scratch *dir = *state;
+    char hidden[512];
+    for (int nfs = 0; nfs < 2; nfs++)
+        for (int nth = 0, failed = 1; failed || nth == 1; nth++) { // 0: nothing fails
+            zero_error error = {0};
+            assert_int_equal(zr_directory_create(scratch_path(dir, "d"), NULL), ZERO_OK);
+            scratch_write(dir, "d/f", "old");
+            char *name = zr_directory_hidden(scratch_path(dir, "d"), NULL);
+            snprintf(hidden, sizeof hidden, "%s", name);
+            zr_free(name);
+            assert_int_equal(zr_directory_create(hidden, NULL), ZERO_OK);
+            scratch_write(dir, ".d.tmp/f", "new");
+            is_nfs = nfs;
+            fails_at = nth;
+            failed = zr_directory_publish(hidden, scratch_path(dir, "d"), &error) != ZERO_OK;
+            is_nfs = false;
+            fails_at = 0;
+            assert_int_equal(word_in(dir, "d/f"), failed ? 'o' : 'n');
+            assert_true(!failed || word_in(dir, ".d.tmp/f") == 'n');
+            assert_true(failed || !zr_path_exists(hidden));
+            assert_false(zr_path_exists(scratch_path(dir, ".d.tmp.earlier")));
+            assert_true(nth > 0 || !failed);
+        }
+}
+
 static void failing_allocations_are_reported(void **state)
 {
     scratch *dir = *state;
@@ -186,6 +257,7 @@ int main(void)
         CASE(directories_come_with_their_parents), CASE(what_is_in_the_way_is_named), CASE(removal_takes_all_and_follows_no_link),
         CASE(endless_depth_is_an_error),           CASE(a_lock_keeps_others_out),     CASE(a_dead_process_s_lock_is_gone),
         CASE(what_lies_where_is_known),            CASE(the_head_of_a_file_is_no_pipe_s), CASE(others_are_named),
+        CASE(an_earlier_directory_is_replaced),
         CASE(failing_allocations_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // Tensors are found by name in any order, the first of those that share one; a hundred thousand of them at once.
 #include "st_files.h"
-#include "checkpoint/name_index.h"
+#include "checkpoint/pickle_keys.h"
 
 static const char *name_of(const void *user, int number) { return ((const char *const *)user)[number]; }
 
@@ -41,8 +41,40 @@ static void test_as_many_as_there_are(void **state)
     zr_free(text);
 }
 
+// A dict of a pickle: the last of those that share a key counts, keys that are no text have no name, and there may be many.
+static void test_keys_of_a_pickle(void **state)
+{
+    char *text = zr_alloc((size_t)MANY * 16, NULL);
+    zr_pickle_value *values = zr_alloc(2 * (size_t)MANY * sizeof *values, NULL);
+    const zr_pickle_value **items = zr_alloc(2 * (size_t)MANY * sizeof *items, NULL);
+    for (int i = 0; i < MANY; i++) {
+        int length = snprintf(text + (size_t)i * 16, 16, "t.%d", i / 2); // each key twice
+        values[2 * i] = (zr_pickle_value){.kind = i == 0 ? ZR_PICKLE_INTEGER : ZR_PICKLE_TEXT};
+        if (i > 0)
+            values[2 * i].text.at = text + (size_t)i * 16, values[2 * i].text.length = (size_t)length;
+        values[2 * i + 1] = (zr_pickle_value){.kind = ZR_PICKLE_INTEGER, .integer = i};
+        items[2 * i] = &values[2 * i];
+        items[2 * i + 1] = &values[2 * i + 1];
+    }
+    const zr_pickle_value dict = {.kind = ZR_PICKLE_DICT, .items = {.at = items, .count = 2 * (size_t)MANY}};
+    const zr_pickle_value object = {.kind = ZR_PICKLE_OBJECT, .object = {.attributes = &dict}};
+    zr_pickle_keys keys;
+    assert_int_equal(zr_pickle_keys_create(&object, &keys, NULL), ZERO_OK);
+    for (int i = 1; i < MANY; i += 2)
+        assert_ptr_equal(zr_pickle_keys_find(&keys, text + (size_t)i * 16), &values[2 * i + 1]);
+    assert_ptr_equal(zr_pickle_keys_find(&keys, "t.7"), zr_pickle_get(&dict, "t.7"));
+    assert_null(zr_pickle_keys_find(&keys, "t.x"));
+    zr_pickle_keys_free(&keys);
+    assert_int_equal(zr_pickle_keys_create(NULL, &keys, NULL), ZERO_OK);
+    assert_null(zr_pickle_keys_find(&keys, "t.7"));
+    zr_pickle_keys_free(&keys);
+    zr_free(items);
+    zr_free(values);
+    zr_free(text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order), cmocka_unit_test(test_as_many_as_there_are)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order), cmocka_unit_test(test_as_many_as_there_are), cmocka_unit_test(test_keys_of_a_pickle)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
