@@ -120,7 +120,7 @@ zero_status zr_config_override(zr_config *config, const char *key, const char *v
 zero_status zr_config_keep_inference(zr_config *config, zero_error *error);
 
 // Fills and prints the program's defaults where neither file nor flags name an optimizer (AdamW 0.9/0.95, eps 1e-8,
-// decay 0.1, lr from the facts), a schedule (warm-up and cosine to a tenth; only where no optimizer is named in the file
+// decay 0.1, lr from the facts), a schedule (warm-up from lr / its updates on, and cosine to a tenth; only where no optimizer is named in the file
 // either, as a DeepSpeed file that names one without a schedule means a constant rate) and clipping (1.0).
 zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
                                      zero_error *error);

@@ -260,8 +260,9 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
     ZERO_TRY(fill(config, S "warmup_num_steps", auto_warmup(config, facts), error));
     ZERO_TRY(fill(config, S "warmup_type", json_string("linear"), error));
     ZERO_TRY(fill(config, S "cos_min_ratio", json_real(0.1), error));
+    ZERO_TRY(fill(config, "libzero.schedule_from_one", json_true(), error));
     zr_log(logger, ZERO_LOG_INFO,
-           "schedule WarmupCosineLR, %g updates of warm-up, %g in all, down to %g of the rate "
+           "schedule WarmupCosineLR from the first update on, %g updates of warm-up, %g in all, down to %g of the rate "
            "(the program's choice)",
            number_of(config, S "warmup_num_steps"), number_of(config, S "total_num_steps"),
            number_of(config, S "cos_min_ratio"));

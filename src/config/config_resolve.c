@@ -148,6 +148,9 @@ static zero_status check_schedule(const zr_config *config, const zero_logger *lo
         zr_log(logger, ZERO_LOG_WARNING, "%s: optimizer.params.lr has no effect: %s has rates of its own",
                zr_setting_where(config, lr).text, zr_schedule_name(s->kind));
     ZERO_TRY(check_momentum(config, error));
+    if (s->from_one && s->kind != ZR_SCHEDULE_WARMUP_COSINE)
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.schedule_from_one is for WarmupCosineLR; the schedule is %s",
+                       zr_setting_where(config, zr_config_at(config, "libzero.schedule_from_one")).text, zr_schedule_name(s->kind));
     bool bounded = s->kind == ZR_SCHEDULE_WARMUP_DECAY || s->kind == ZR_SCHEDULE_WARMUP_COSINE;
     if (bounded && s->total_steps < s->warmup_steps)
         zr_log(logger, ZERO_LOG_WARNING,

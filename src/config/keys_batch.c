@@ -78,6 +78,9 @@ const zr_key zr_keys_batch[] = {
     {.path = "libzero.exact_world", .type = ZR_KEY_BOOL, .standard = "false", .field = offsetof(zr_config, exact_world),
      .help = "losses and weights are the same bits on 1, 2, 4, ... ranks, at the same train_batch_size, micro-batch and threads a rank: gradients "
              "are fp32 until their sum is complete, and summed along one tree; docs/exactness.md"},
+    {.path = "libzero.schedule_from_one", .type = ZR_KEY_BOOL, .standard = "false", .field = offsetof(zr_config, schedule.from_one),
+     .help = "WarmupCosineLR without an update at rate 0: the first has lr / warmup_num_steps, the last of the warm-up lr, that of the run "
+             "cos_min_ratio of lr (where no scheduler is named: true); false: as DeepSpeed counts, whose first two updates are at the warm-up's least"},
     {.path = "libzero.run", .type = ZR_KEY_OBJECT, .standard = "null", .nullable = true,
      .help = "what a run was made with in addition to this file (model, text, windows, steps, ranks, threads); written by "
              "zero train, read by people"},

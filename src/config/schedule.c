@@ -1,4 +1,4 @@
-// DeepSpeed's schedules, written in its own order of operations so that the values agree to the last bit or two.
+// DeepSpeed's schedules, written in its own order of operations so that the values agree to the last bit or two; and one of ours.
 #include "config/schedule.h"
 
 #include <math.h>
@@ -65,6 +65,17 @@ static double cosine_lr(const zr_schedule *s, double t)
     return s->lr * fmax(0.0, s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * part);
 }
 
+// The program's own: update t = 1, 2, ... of the warm-up has t / length of the rate, the last one of the run the least.
+static double cosine_from_one(const zr_schedule *s, double t)
+{
+    double length = (double)ZR_MAX(s->warmup_steps, 1);
+    double part = s->warmup_linear ? t / length : log(t + 1) / log(length + 1);
+    if (t <= length)
+        return s->lr * (s->warmup_min_ratio + part * (1.0 - s->warmup_min_ratio));
+    double progress = fmin(1.0, (t - length) / fmax(1.0, (double)s->total_steps - length));
+    return s->lr * (s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * (1 + cos(M_PI * progress)) / 2);
+}
+
 static double cycle_length(const zr_schedule *s)
 {
     return (double)s->first_steps + (double)s->second_steps;
@@ -119,7 +130,7 @@ double zr_schedule_lr(const zr_schedule *s, int64_t n)
     case ZR_SCHEDULE_WARMUP_DECAY:
         return warmup_then(s, t, decayed_part(s, t));
     case ZR_SCHEDULE_WARMUP_COSINE:
-        return cosine_lr(s, t);
+        return s->from_one ? cosine_from_one(s, updates + 1) : cosine_lr(s, t);
     case ZR_SCHEDULE_ONE_CYCLE:
         if (in_cycle(s, n))
             return s->min_lr + (s->max_lr - s->min_lr) * cycle_part(s, updates);

@@ -25,6 +25,7 @@ typedef struct zr_schedule {
     int64_t total_steps;      // decay and cosine
     int warmup_linear;        // 0: logarithmic, 1: linear
     double warmup_min_ratio, cosine_min_ratio; // cosine: fractions of lr
+    bool from_one;            // cosine: ours, which has no update at rate 0: lr / warmup_steps first, lr at the end of the warm-up
     int64_t first_steps, second_steps;   // one cycle: up, down
     int64_t first_stairs, second_stairs; // 0: continuous
     double decay_lr_rate, decay_momentum_rate;

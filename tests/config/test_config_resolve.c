@@ -308,6 +308,8 @@ static void test_parameters_of_other_kinds(void **state)
     must_fail("{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"total_num_steps\": 9}}}", ZERO_ERR_CONFIG,
               "WarmupLR has no scheduler.params.total_num_steps; it has warmup_min_lr");
     must_fail("{\"scheduler\": {\"params\": {\"total_num_steps\": 9}}}", ZERO_ERR_CONFIG, "needs a scheduler.type");
+    must_fail("{\"libzero\": {\"schedule_from_one\": true}, \"scheduler\": {\"type\": \"WarmupLR\"}}", ZERO_ERR_CONFIG,
+              "ds.json:1:35: libzero.schedule_from_one is for WarmupCosineLR; the schedule is WarmupLR");
     must_fail("{\"scheduler\": {\"type\": \"WarmupCosineLR\"}}", ZERO_ERR_CONFIG,
               "WarmupCosineLR needs scheduler.params.total_num_steps");
     must_fail("{\"scheduler\": {\"type\": \"OneCycle\"}}", ZERO_ERR_CONFIG,
@@ -394,7 +396,8 @@ static void test_program_defaults(void **state)
     assert_true(c->schedule.cosine_min_ratio == 0.1 && c->schedule.warmup_linear && c->schedule.lr == 3e-4);
     assert_int_equal(c->schedule.total_steps, 200);
     assert_contains(log.lines, "optimizer AdamW, lr 0.0003, betas 0.9 and 0.95");
-    assert_contains(log.lines, "schedule WarmupCosineLR, 10 updates of warm-up, 200 in all");
+    assert_contains(log.lines, "schedule WarmupCosineLR from the first update on, 10 updates of warm-up, 200 in all");
+    assert_true(zr_schedule_lr(&c->schedule, 0) == 3e-4 / 10 && zr_schedule_lr(&c->schedule, 9) == 3e-4);
     assert_contains(log.lines, "gradient_clipping 1");
     assert_contains(log.lines, "weight decay 0.1 on tensors of two or more dimensions only");
     zr_config_destroy(c);

@@ -68,6 +68,20 @@ static void test_warmup_cosine(void **state)
     CHECK(s, {0, 0}, {1, 1.5e-4});
 }
 
+// Ours: lr / 10 first, lr at the end of the warm-up, half way at half of it, the least at the last update.
+static void test_cosine_from_one(void **state)
+{
+    zr_schedule s = {.kind = ZR_SCHEDULE_WARMUP_COSINE, .lr = 1, .warmup_steps = 10, .total_steps = 110, .cosine_min_ratio = 0.1, .warmup_linear = 1, .from_one = true};
+    CHECK(s, {0, 0.1}, {1, 0.2}, {9, 1}, {59, 0.55}, {109, 0.1}, {5000, 0.1});
+    s.warmup_min_ratio = 0.5;
+    CHECK(s, {0, 0.55}, {9, 1});
+    s.warmup_linear = 0;
+    s.warmup_min_ratio = 0;
+    CHECK(s, {0, 0.28906482631788782}, {9, 1});
+    s.warmup_steps = s.total_steps = 1;
+    CHECK(s, {0, 1}, {1, 0.1});
+}
+
 static const zr_schedule cycle = {.kind = ZR_SCHEDULE_ONE_CYCLE,
                                   .min_lr = 1e-4,
                                   .max_lr = 1e-3,
@@ -195,7 +209,7 @@ int main(void)
         cmocka_unit_test(test_warmup_decay), cmocka_unit_test(test_warmup_cosine),
         cmocka_unit_test(test_one_cycle),    cmocka_unit_test(test_betas),
         cmocka_unit_test(test_range_test),   cmocka_unit_test(test_constant_and_names),
-        cmocka_unit_test(test_momentum_leaves), cmocka_unit_test(test_beta1_stays_below_one),
+        cmocka_unit_test(test_cosine_from_one), cmocka_unit_test(test_momentum_leaves), cmocka_unit_test(test_beta1_stays_below_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
