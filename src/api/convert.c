@@ -132,6 +132,8 @@ static zero_status fill_model(converting *c, const char *directory, zr_export *e
                                     c->error));
     if (!has_config)
         zr_log(&c->options->logger, ZERO_LOG_WARNING, "no config.json is there to go with the weights: --model DIR names a model directory that has it");
+    else if (!has_tokenizer && c->model_dir)
+        zr_log(&c->options->logger, ZERO_LOG_WARNING, "\"%s\" has no tokenizer (tokenizer.json, vocab.json or tokenizer.model) to go with the weights: copy one to \"%s\"", c->model_dir, c->to);
     else if (!has_tokenizer)
         zr_log(&c->options->logger, ZERO_LOG_WARNING, "no tokenizer is there to go with the weights: --model DIR names a model directory that has it");
     return zr_export_weights(&c->source, export, c->error);

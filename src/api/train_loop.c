@@ -150,7 +150,8 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     bool best = batches == l->eval_batches && result.loss < train->best;
     if (train->outputs.metrics)
         settle_line(train, step, zr_metrics_eval_write(train->outputs.metrics, step, result.loss, &line), &line);
-    zr_observation_evaluated(train->observed, step, result.loss);
+    if (batches == l->eval_batches) // points of a curve read the same part; all of the text is in metrics.jsonl
+        zr_observation_evaluated(train->observed, step, result.loss);
     char text[sizeof train->eval_text] = ALL_OF_IT;
     if (batches > 0)
         snprintf(text, sizeof text, "%lld window%s", (long long)result.windows, result.windows == 1 ? "" : "s");

@@ -148,7 +148,10 @@ static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, s
             }
         }
     }
-    snprintf(out, size, "no stage, offload and micro-batch of this model fits; a smaller model or more ranks would");
+    if (plan->settings.inference) // one rank is all that generation has
+        snprintf(out, size, "no offload of this model's parameters fits; a smaller model or larger budgets (--device-memory, --host-memory) would");
+    else // those of one machine share its memory
+        snprintf(out, size, "no stage, offload and micro-batch of this model fits; a smaller model would, or more ranks on further machines");
 }
 
 void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)

@@ -27,6 +27,9 @@ grep -q '"torch_dtype": "bfloat16"' narrow/config.json || fail "config.json does
 expect 0 "$ZERO" convert --from narrow --to wide --dtype fp32
 expect 0 "$ZERO" convert --from wide --to again --dtype bf16 --shard-size 30kB --model run/model
 expect 0 "$ZERO" diff narrow again
+mkdir bare && cp run/model/config.json bare
+expect 0 "$ZERO" convert --from wide --to without --model bare
+grep -q '"bare" has no tokenizer .* copy one to "without"' err.txt && ! grep -q -- --model err.txt || fail "advice that was followed already: $(cat err.txt)"
 expect 0 "$ZERO" eval --model again --data "$TEXT"
 
 # Nothing is replaced unasked, and never what is no model, or is being read.

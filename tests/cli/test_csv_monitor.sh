@@ -20,6 +20,8 @@ lines = [l for l in map(json.loads, open("whole/metrics.jsonl")) if "loss" in l]
 assert [(int(r["step"]), float(r["train_loss"])) for r in rows] == [(4 * l["step"], l["loss"]) for l in lines]
 rates = list(csv.DictReader(open("csv/whole/Train_Samples_lr.csv")))
 assert [float(r["lr"]) for r in rates[:-1]] == [l["lr"] for l in lines[1:]]  # of the update after
+points = [int(r["step"]) for r in csv.DictReader(open("csv/whole/Train_Samples_eval_loss.csv"))]
+assert points == sorted(set(points)) and points[-1] == 48, points  # one value at each place, the last one's too
 PY
 
 # Killed after its checkpoint of step 6 or later, it goes on to the same files.

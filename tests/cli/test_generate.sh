@@ -110,5 +110,7 @@ printf '\n\n' >empty.txt
 refused 65 'no prompt in it' "$ZERO" generate --model run/model --prompts empty.txt
 refused 74 'missing.txt' "$ZERO" generate --model run/model --prompts missing.txt
 refused 64 '--field is of the records of --prompts' "$ZERO" generate --model run/model --field asked
+refused 78 "no offload of this model's parameters fits; a smaller model or larger budgets (--device-memory, --host-memory) would" \
+    "$ZERO" generate --model gpt2/model --prompt a --device-memory 1KB --host-memory 1KB
 refused 78 'generating 8 at once' "$ZERO" generate --model gpt2/model --prompts gpt2.jsonl --field asked --host-memory 100KB
 echo "answers are transformers', whatever stands beside them"
