@@ -28,6 +28,8 @@ static zero_status choose_path(checkpoint_bench *c, const char *directory, zero_
     directory = directory ? directory : ".";
     if (snprintf(c->path, sizeof c->path, "%s/zero-bench.%ld", directory, (long)getpid()) >= PATH_BYTES || !zr_path_exists(directory))
         status = zr_fail(error, ZERO_ERR_USAGE, "measuring \"%.200s\": there is no such directory", directory);
+    else if (c->bench->comm->rank == 0 && zr_path_exists(c->path)) // it is removed afterwards
+        status = zr_fail(error, ZERO_ERR_USAGE, "measuring \"%.200s\": \"%.200s\" is there already", directory, c->path);
     ZERO_TRY(zr_comm_agree(c->bench->comm, status, error));
     return zr_comm_broadcast(c->bench->comm, c->path, sizeof c->path, 0, error);
 }

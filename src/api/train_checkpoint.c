@@ -204,8 +204,8 @@ zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *err
     if (train->saved_step != train->steps)
         ZERO_TRY(save_now(train, train->steps, false, &last));
     if (train->saved_step != train->steps)
-        return zr_fail(error, status, "the run has ended, but its model is not written, and no checkpoint could be: %.600s", why.message);
-    return zr_fail(error, status, "the run has ended, but its model is not written: %.600s; \"%.200s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" holds it: once there is room, the same command with --resume "
+        return zr_fail(error, status, "the run has ended, but its model is not written, and no checkpoint could be: %.400s", why.message);
+    return zr_fail(error, status, "the run has ended, but its model is not written: %.400s; \"%.200s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" holds it: once there is room, the same command with --resume "
                    "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR", why.message, out, (long long)train->steps, out);
 }
 
