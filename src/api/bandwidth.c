@@ -86,12 +86,12 @@ static json_t *load(const char *file, const zero_logger *logger)
     if (!zr_path_exists(file))
         return NULL;
     if (zr_json_load(file, MOST_BYTES, &root, &error) != ZERO_OK) {
-        zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are left aside: %s", error.message);
+        zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are not used: %s", error.message);
         return NULL;
     }
     if (json_integer_value(json_object_get(root, "format")) == FORMAT && json_is_object(json_object_get(root, "machines")))
         return root;
-    zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are left aside: \"%s\" is not of the format %d", file, FORMAT);
+    zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are not used: \"%s\" is not of the format %d", file, FORMAT);
     json_decref(root);
     return NULL;
 }
@@ -153,9 +153,9 @@ static void read_entry(const reading *r, const char *what, const json_t *entry, 
     if (!entry)
         return;
     if (!is_recent(entry, r->place->now))
-        zr_log(r->logger, ZERO_LOG_WARNING, "the bandwidth of %s in \"%s\" is left aside: it is older than %d days", what, r->file, (int)(MOST_AGE / DAY));
+        zr_log(r->logger, ZERO_LOG_WARNING, "the bandwidth of %s in \"%s\" is not used: it is older than %d days", what, r->file, (int)(MOST_AGE / DAY));
     else if (!read(entry, r->out))
-        zr_log(r->logger, ZERO_LOG_WARNING, "the bandwidth of %s in \"%s\" is left aside: it is damaged", what, r->file);
+        zr_log(r->logger, ZERO_LOG_WARNING, "the bandwidth of %s in \"%s\" is not used: it is damaged", what, r->file);
 }
 
 static bool is_same_processor(const json_t *machine, const zr_bandwidth_place *place)
@@ -171,7 +171,7 @@ void zr_bandwidth_read_from(const char *file, const zr_bandwidth_place *place, c
     json_t *root = load(file, logger);
     const json_t *machine = json_object_get(json_object_get(root, "machines"), place->host);
     if (machine && !is_same_processor(machine, place)) {
-        zr_log(logger, ZERO_LOG_WARNING, "the bandwidths of \"%s\" in \"%s\" are left aside: they are another processor's", place->host, file);
+        zr_log(logger, ZERO_LOG_WARNING, "the bandwidths of \"%s\" in \"%s\" are not used: they are another processor's", place->host, file);
     } else if (machine) {
         read_entry(&r, "memory", json_object_get(machine, "memory"), read_memory);
         if (place->disk)
@@ -237,7 +237,7 @@ void zr_bandwidth_read(const char *directory, const zero_logger *logger, zr_band
     if (status == ZERO_OK && find_file(&file, NULL) == ZERO_OK) // without a place for it nothing was measured
         zr_bandwidth_read_from(file, &place, logger, out);
     if (status != ZERO_OK)
-        zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are left aside: %s", error.message);
+        zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are not used: %s", error.message);
     zr_free(file);
     zr_bandwidth_place_free(&place);
 }

@@ -45,7 +45,7 @@ zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const 
 void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger)
 {
     if (zr_tokenizer_kind_of(tokenizer) == ZR_TOKENIZER_BPE && zr_tokenizer_end(tokenizer) < 0)
-        zr_log(logger, ZERO_LOG_WARNING, "the tokenizer names no end of a text (eos_token of tokenizer_config.json): documents follow each other without a border");
+        zr_log(logger, ZERO_LOG_WARNING, "the tokenizer has no end token (eos_token of tokenizer_config.json): documents follow each other without a separator");
 }
 
 void zr_reading_warn_empty(const zr_corpus *corpus, const zero_logger *logger)

@@ -30,7 +30,7 @@ static zero_status check_options(const zero_train_options *options, zero_error *
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.resume and options.overwrite are both given: a run goes on, or is replaced");
     zr_lm_changes changes;
     if (options->allow_change && !options->resume)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.allow_change (--allow-change) is of a run that goes on: options.resume (--resume) is missing");
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.allow_change (--allow-change) belongs to a run that is resumed: options.resume (--resume) is missing");
     ZERO_TRY(zr_lm_changes_parse(options->allow_change, &changes, error));
     if (options->steps && options->epochs > 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.steps and options.epochs are both given");

@@ -66,7 +66,7 @@ static zero_status settle(const zr_train *train, zero_status status, const zero_
 {
     if (status == ZERO_OK || zr_train_is_fatal(status))
         return status;
-    zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld is not saved, the run goes on: %s", (long long)train->saving_step, error->message);
+    zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld was not saved, training continues: %s", (long long)train->saving_step, error->message);
     return ZERO_OK;
 }
 

@@ -168,7 +168,7 @@ static zero_status open_run(verify *v, zero_error *error)
     ZERO_TRY(read_run(v->options->run, &v->config, &v->config_path, error));
     v->run = json_object_get(json_object_get(v->config, "libzero"), "run");
     if (number_of(v->run, "ranks") != v->comm->size)
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was made by %lld ranks, these are %d: other ranks round otherwise", v->options->run, (long long)number_of(v->run, "ranks"), v->comm->size);
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was made by %lld ranks, these are %d: another number of ranks rounds differently", v->options->run, (long long)number_of(v->run, "ranks"), v->comm->size);
     ZERO_TRY(name_checkpoints(v, error));
     if (v->comm->rank > 0)
         return ZERO_OK;
@@ -241,7 +241,7 @@ static zero_status check_same_maker(const verify *v, const zr_train *train, zero
     if (!hash || strcmp(hash, train->data_hash))
         return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, train->data_hash, hash ? hash : "known");
     if (!instructions || strcmp(instructions, zr_train_instructions(train)))
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" was made with %s instructions, this machine runs %s: other instructions round otherwise", v->options->run,
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" was made with %s instructions, this machine runs %s: other instructions round differently", v->options->run,
                        instructions ? instructions : "unknown", zr_train_instructions(train));
     return ZERO_OK;
 }
