@@ -224,6 +224,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         zr_config_destroy(config);
         return status;
     }
+    zr_comm_say_need(options->comm, zr_plan_total_bytes(plan));
     zr_engine_parts parts = {.plan = plan, .config = config, .queue = queue, .comm = options->comm, .seed = options->seed, .logger = options->logger,
                              .changes = changes, .nvme = nvme_of(&config->offload, faults)};
     return zr_engine_create(&parts, out, error);

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "api/run.h"
 #include "base/alloc.h"
+#include "base/bytes_text.h"
+#include "base/cgroup.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -32,6 +34,7 @@ typedef struct watch {
     int sent;         // the strongest signal that was sent to all
     int noted;        // of *options->notes
     int dead;         // ranks that a signal ended which was not sent here
+    zr_cgroup_memory memory; // before the ranks began
 } watch;
 
 static bool ended_badly(int wait_status)
@@ -140,6 +143,25 @@ static bool died_as_asked(const watch *w)
     return false;
 }
 
+// The kernel ends a process of a control group that has met its limit, and says so only in the group's counters.
+static void describe_memory(const watch *w, const zr_local_failure *failure, char *out, size_t size)
+{
+    const zr_cgroup_memory now = zr_cgroup_memory_look("");
+    char limit[ZR_BYTES_TEXT], need[ZR_BYTES_TEXT], plan[ZR_BYTES_TEXT + 64] = "";
+    int64_t bytes = 0;
+    *out = 0;
+    if (failure->signal != SIGKILL || now.kills <= w->memory.kills || now.limit == INT64_MAX)
+        return;
+    for (int r = 0; r < w->host->ranks; r++)
+        bytes += zr_local_host_status(w->host, r).need;
+    zr_bytes_text((double)now.limit, limit);
+    zr_bytes_text((double)bytes, need);
+    if (bytes)
+        snprintf(plan, sizeof plan, ", the plan of its %d rank%s needs %s", w->host->ranks, w->host->ranks == 1 ? "" : "s", need);
+    snprintf(out, size, ": the kernel ended it for memory: the limit of its control group is %s for all processes together%s; a smaller model or micro-batch, offload to NVMe, "
+             "or a higher limit helps, more ranks in the same group do not", limit, plan);
+}
+
 // The first failure that anyone noticed decides; a rank's own exit code, where it had one, is handed on.
 static zero_status report(const watch *w, int *exit_code, zero_error *error)
 {
@@ -157,12 +179,14 @@ static zero_status report(const watch *w, int *exit_code, zero_error *error)
     int status = w->children[failure.rank].wait_status;
     bool own = ended_badly(status) && !(WIFSIGNALED(status) && w->sent == WTERMSIG(status) && failure.signal == 0);
     *exit_code = failure.signal ? 128 + failure.signal : own ? code_of(status) : zero_status_exit_code(failure.status);
-    return zr_fail(error, failure.status, "%s", own_words(&failure));
+    char memory[512];
+    describe_memory(w, &failure, memory, sizeof memory);
+    return zr_fail(error, failure.status, "%s%s", own_words(&failure), memory);
 }
 
 zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, int *dead, zero_error *error)
 {
-    watch w = {.host = host, .children = children, .options = options, .first = -1};
+    watch w = {.host = host, .children = children, .options = options, .first = -1, .memory = zr_cgroup_memory_look("")};
     w.polls = zr_alloc((size_t)host->ranks * sizeof *w.polls, error);
     zero_status no_memory = w.polls ? ZERO_OK : ZERO_ERR_MEMORY;
     for (int r = 0; r < host->ranks; r++)

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNLIMITED_V1 (INT64_MAX / 2) // version 1 writes a huge number for "no limit"
+
 static bool read_text(const char *directory, const char *file, char *out, size_t size)
 {
     char path[2 * PATH_MAX];
@@ -67,8 +69,7 @@ static double quota_v1(const char *directory)
 // File pages that the kernel gives back when asked are not in use.
 static double memory_left(int64_t limit, int64_t used, int64_t reclaimable)
 {
-    const int64_t unlimited_v1 = INT64_MAX / 2; // version 1 writes a huge number for "no limit"
-    if (limit >= unlimited_v1 || used == INT64_MAX)
+    if (limit >= UNLIMITED_V1 || used == INT64_MAX)
         return INFINITY;
     return (double)ZR_MAX(limit - ZR_MAX(used - reclaimable, 0), 0);
 }
@@ -161,4 +162,38 @@ int64_t zr_cgroup_memory_left(const char *root)
 {
     double left = smallest_limit(root, "memory", memory_v1, memory_v2);
     return left < 0x1p62 ? (int64_t)left : INT64_MAX;
+}
+
+static double limit_v2(const char *directory)
+{
+    int64_t limit = read_number(directory, "memory.max");
+    return limit == INT64_MAX ? INFINITY : (double)limit;
+}
+
+static double limit_v1(const char *directory)
+{
+    int64_t limit = read_number(directory, "memory.limit_in_bytes");
+    return limit >= UNLIMITED_V1 ? INFINITY : (double)limit;
+}
+
+// Less than 0, so that the smallest of all levels is the one with most of them.
+static double kills_v2(const char *directory)
+{
+    return -(double)read_line_number(directory, "memory.events", "oom_kill");
+}
+
+// Kernels before 4.13 count only how often the limit was met.
+static double kills_v1(const char *directory)
+{
+    char text[256];
+    if (read_text(directory, "memory.oom_control", text, sizeof text) && strstr(text, "oom_kill "))
+        return -(double)read_line_number(directory, "memory.oom_control", "oom_kill");
+    int64_t met = read_number(directory, "memory.failcnt");
+    return met == INT64_MAX ? 0 : -(double)met;
+}
+
+zr_cgroup_memory zr_cgroup_memory_look(const char *root)
+{
+    double limit = smallest_limit(root, "memory", limit_v1, limit_v2), kills = -smallest_limit(root, "memory", kills_v1, kills_v2);
+    return (zr_cgroup_memory){.limit = limit < 0x1p62 ? (int64_t)limit : INT64_MAX, .kills = kills > 0 ? (int64_t)kills : 0};
 }

@@ -209,6 +209,12 @@ void zr_comm_progress(zero_comm *comm, int64_t step)
         comm->ops->progress(comm);
 }
 
+void zr_comm_say_need(zero_comm *comm, int64_t bytes)
+{
+    comm->need = bytes;
+    zr_comm_progress(comm, comm->step);
+}
+
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems)
 {
     count_message(comm, ZERO_COMM_all_gather, slot, shard_elems, 0, 0);

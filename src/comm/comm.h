@@ -99,10 +99,9 @@ struct zero_comm {
     int strangers;          // ranks on other machines
     int fetches;            // of those, whose shards this rank brings to its machine in an all-gather
     int threads;            // OpenMP threads that sums and copies of this rank may use; 0: 1
-    _Atomic int64_t step;   // for messages; set by zr_comm_progress
+    _Atomic int64_t step; int64_t need; // for messages: set by zr_comm_progress; bytes of this rank's plan, by zr_comm_say_need
     zero_traffic traffic;   // counted here, in comm.c, once for all implementations
-    uint64_t message_hash;  // of (op, slot, shard_elems) of the operations on windows since zr_comm_hash_reset
-    int64_t message_count;  // of those
+    uint64_t message_hash; int64_t message_count; // of (op, slot, shard_elems) of operations on windows since zr_comm_hash_reset; of those
     struct zr_courier *courier; // NULL: what was started is carried out in its wait
     bool may_overlap;       // its waits may run on a courier
     zr_recorder *recorder;  // of collectives and waits, the engine's; NULL: nothing is recorded
@@ -137,6 +136,7 @@ zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
 
 // Sign of life, and the step for messages: called by the engine once a unit, by loaders and savers as they go on. Cheap.
 void zr_comm_progress(zero_comm *comm, int64_t step);
+void zr_comm_say_need(zero_comm *comm, int64_t bytes); // to whoever supervises the ranks
 // One acquire of a slot that is here already, because it is mapped or was gathered before: counted as an all-gather of 0 bytes.
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);
 void zr_comm_hash_reset(zero_comm *comm);

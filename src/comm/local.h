@@ -20,6 +20,7 @@ typedef struct zr_local_host {
 typedef struct zr_local_status {
     bool joined, left; // has opened its communicator; has destroyed it
     int64_t step;      // last one it told
+    int64_t need;      // bytes of its plan; 0: it has told none
 } zr_local_status;
 
 // The first failure of the job, whoever noticed it; later ones follow from it and are not kept.

@@ -36,7 +36,7 @@ typedef struct zr_rank_record {
     _Atomic uint32_t waiters;
     _Alignas(ZR_LINE) _Atomic uint64_t posted; // rounds of small operations: (round, check)
     _Alignas(ZR_LINE) _Atomic uint64_t heartbeat;
-    _Atomic int64_t step;
+    _Atomic int64_t step, need;
     _Atomic int32_t waiting_on[ZR_RANK_THREADS]; // rank that each thread waits for, ZR_AT_WORK or ZR_WITHOUT_WORK; written by that thread
     _Alignas(ZR_LINE) _Atomic int32_t state;
     zr_process process;

@@ -44,7 +44,7 @@ zr_local_status zr_local_host_status(const zr_local_host *host, int rank)
     const zr_rank_record *record = &host->control->records[rank];
     int state = atomic_load_explicit(&record->state, memory_order_acquire);
     return (zr_local_status){
-        .joined = state != ZR_RANK_ABSENT, .left = state == ZR_RANK_LEFT, .step = atomic_load(&record->step)};
+        .joined = state != ZR_RANK_ABSENT, .left = state == ZR_RANK_LEFT, .step = atomic_load(&record->step), .need = atomic_load(&record->need)};
 }
 
 bool zr_local_host_failure(const zr_local_host *host, zr_local_failure *out)

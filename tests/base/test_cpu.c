@@ -140,6 +140,10 @@ static void version_2_takes_the_smallest_of_all_levels(void **state)
     make_tree(dir, files, ZR_COUNT(files));
     assert_true(zr_cgroup_cpu_quota(dir->directory) == 2.5);
     assert_int_equal(zr_cgroup_memory_left(dir->directory), 10000000 - (4000000 - 1500000));
+    assert_int_equal(zr_cgroup_memory_look(dir->directory).limit, 10000000);
+    assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 0);
+    scratch_write(dir, "sys/fs/cgroup/slurm/memory.events", "low 0\nhigh 9\nmax 8\noom 3\noom_kill 2\n");
+    assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 2);
     scratch_write(dir, "sys/fs/cgroup/slurm/job/memory.high", "8000000\n");
     assert_int_equal(zr_cgroup_memory_left(dir->directory), 7000000);
     scratch_write(dir, "sys/fs/cgroup/slurm/job/memory.current", "8500000\n"); // over the limit: none left, not less
@@ -166,6 +170,12 @@ static void version_1_too(void **state)
     make_tree(dir, files, ZR_COUNT(files));
     assert_true(zr_cgroup_cpu_quota(dir->directory) == 1.5);
     assert_int_equal(zr_cgroup_memory_left(dir->directory), 3000000);
+    assert_int_equal(zr_cgroup_memory_look(dir->directory).limit, 5000000);
+    assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 0);
+    scratch_write(dir, "sys/fs/cgroup/memory/docker/abc/memory.failcnt", "7\n"); // all that an old kernel counts
+    assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 7);
+    scratch_write(dir, "sys/fs/cgroup/memory/docker/abc/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+    assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 1);
 }
 
 // A container that sees the host's path in /proc/self/cgroup, and its own group as the root.
@@ -180,6 +190,7 @@ static void a_container_s_root_counts(void **state)
     scratch *dir = *state;
     make_tree(dir, files, ZR_COUNT(files));
     assert_true(zr_cgroup_cpu_quota(dir->directory) == 3.0);
+    assert_int_equal(zr_cgroup_memory_look(dir->directory).limit, 1000);
     assert_int_equal(zr_cgroup_memory_left(dir->directory), 600);
 }
 
