@@ -27,7 +27,7 @@ ZERO_API zero_status zero_load_checkpoint(zero_engine *engine, const char *direc
 // waits for what it is about to change. The directory is there once zero_end_checkpoint has returned, which waits for the rest. In between
 // nothing but steps changes states (other functions that would, or that save a checkpoint, answer ZERO_ERR_USAGE), and the engine stays. With states on NVMe, and under a delayed update, all is written by
 // zero_begin_checkpoint. Collective, between steps only. A failure leaves the engine as it is; *out is NULL after one, and freed by
-// zero_end_checkpoint in any case.
+// zero_end_checkpoint in any case, which does nothing with NULL.
 typedef struct zero_checkpoint zero_checkpoint;
 ZERO_API zero_status zero_begin_checkpoint(zero_engine *engine, const char *directory, zero_checkpoint **out, zero_error *error);
 ZERO_API zero_status zero_end_checkpoint(zero_checkpoint *checkpoint, zero_error *error);

@@ -78,7 +78,7 @@ typedef struct zero_io { // bytes of this rank that moved between tiers since th
     int64_t to_host, to_device;       // between device and host
     int64_t nvme_read, nvme_written;
 } zero_io;
-ZERO_API zero_io zero_io_between(const zero_io *before, const zero_io *after); // what was added
+ZERO_API zero_io zero_io_between(const zero_io *before, const zero_io *after); // what was added; NULL: nothing yet
 
 #define ZERO_COMM_OPS(X) X(all_reduce) X(reduce_scatter) X(all_gather) X(broadcast) X(reduce) X(barrier) X(send) X(recv)
 typedef enum zero_comm_op {
@@ -93,7 +93,7 @@ typedef struct zero_traffic { // of this rank since the engine was made
     int64_t bytes[ZERO_COMM_OP_COUNT]; // that this rank had to fetch from others: (N-1)/N of the operands; mapped pieces 0
     int64_t network[ZERO_COMM_OP_COUNT]; // of those, from other machines; not told of broadcast, reduce, send and recv
 } zero_traffic;
-ZERO_API zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after); // what was added
+ZERO_API zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after); // what was added; NULL: nothing yet
 
 // Collective. Ranks whose seed, seq, configuration (key by key) or model (field by field, of one of the library's own) is not rank 0's are
 // refused, with the key and both values: ZERO_ERR_USAGE on every rank.
@@ -110,7 +110,7 @@ ZERO_API zero_status zero_finish_update(zero_engine *engine, zero_error *error);
 // Forward only, no dropout; a batch of at most the engine's shape. Between steps only: what comes and goes for it is a step's own.
 ZERO_API zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error);
 
-// The number g of the micro-batch that the next zero_forward on this rank takes, and the step it belongs to. Not collective.
+// The number g of the micro-batch that the next zero_forward on this rank takes, and the step it belongs to; either may be NULL. Not collective.
 ZERO_API void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch);
 ZERO_API int64_t zero_accumulation(const zero_engine *engine);
 ZERO_API int64_t zero_parameter_count(const zero_engine *engine);

@@ -47,7 +47,7 @@ typedef struct zero_prompts { char **at; int64_t count; } zero_prompts; // (coun
 // The prompts of a file: its lines; or, where its name ends in .jsonl, .ndjson or .json or begins with "jsonl:", the field of its records
 // (NULL: "prompt"). Blank lines are passed over. ZERO_ERR_IO; ZERO_ERR_DATA with file and line. zero_prompts_free.
 ZERO_API zero_status zero_prompts_read(const char *path, const char *field, zero_prompts *out, zero_error *error);
-ZERO_API void zero_prompts_free(zero_prompts *prompts); // zeroed ones are fine
+ZERO_API void zero_prompts_free(zero_prompts *prompts); // zeroed ones and NULL are fine
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,12 @@
 // The library never prints, exits, installs signal handlers or keeps globals. A function that can fail
 // returns a zero_status; the message is written into the error object that the caller passes (or NULL).
 //
+// NULL, in all public headers: `error` may always be NULL, and so may an argument or an option whose comment says so. What is freed, destroyed
+// or ended may be NULL: nothing happens. Any other pointer is needed. Without it a function that returns a zero_status answers
+// ZERO_ERR_USAGE, naming itself and the argument, and does nothing; one that returns a number or a pointer answers 0 or NULL; one that fills a
+// report zeroes it. The other ranks of a collective call are not told. What lies at a pointer, and pointers inside of structures other than
+// options (a batch's data), are not looked at before they are used.
+//
 // Two faults of files reach a process as signals, which the program `zero` turns into messages and a program of your own may want to: text and
 // token files are mapped while they are read, and one that is made shorter meanwhile raises SIGBUS in the thread that reads; a write beyond
 // RLIMIT_FSIZE raises SIGXFSZ, and fails with a message where that is ignored (signal(SIGXFSZ, SIG_IGN)).

@@ -65,6 +65,9 @@ static zero_status find_bench(const char *what, bench_id *out, zero_error *error
 
 zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
+    ZR_NEED(error, comm);
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     bench_id id;

@@ -191,11 +191,15 @@ zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_
 
 zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zero_error *error)
 {
+    ZR_NEED(error, engine);
+    ZR_NEED(error, directory);
     ZERO_TRY(zr_engine_may_change(engine, "zero_save_checkpoint", error)); // one at a time
     return zr_checkpoint_save(engine, directory, NULL, error);
 }
 
 zero_status zero_load_checkpoint(zero_engine *engine, const char *directory, zero_error *error)
 {
+    ZR_NEED(error, engine);
+    ZR_NEED(error, directory);
     return zr_checkpoint_load(engine, directory, NULL, error);
 }

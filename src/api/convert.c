@@ -232,6 +232,7 @@ static zero_status find_places(converting *c)
 
 zero_status zero_convert(const zero_convert_options *options, zero_error *error)
 {
+    ZR_NEED(error, options);
     zero_error local = {0};
     error = error ? error : &local;
     if (options->struct_size != sizeof *options)

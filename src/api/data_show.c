@@ -112,6 +112,7 @@ static zero_status show_batch(show *s, zero_error *error)
 
 zero_status zero_data_show(const zero_data_options *options, zero_error *error)
 {
+    ZR_NEED(error, options);
     show s = {.options = options};
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_data_show: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);

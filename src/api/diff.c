@@ -277,6 +277,9 @@ static void tell_identical(const diff *d, bool runs)
 
 zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user, const char *text), void *user, zero_diff_result *out, zero_error *error)
 {
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
+    ZR_NEED(error, out);
     bool runs;
     if (options->struct_size != sizeof *options || !options->a || !options->b)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_diff: options.struct_size is %zu, this library expects %zu, and two paths", options->struct_size, sizeof *options);

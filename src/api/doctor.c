@@ -155,6 +155,8 @@ static void look_at_setting(const zr_doctor *d, const char *name, const char *pa
 
 zero_status zero_doctor(const zero_doctor_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_doctor: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     zr_doctor d = {.write = write, .user = user};

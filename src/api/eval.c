@@ -120,6 +120,9 @@ static zero_status measure(zero_comm *comm, subject *s, zero_eval_result *out, z
 
 zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_eval_result *out, zero_error *error)
 {
+    ZR_NEED(error, comm);
+    ZR_NEED(error, options);
+    ZR_NEED(error, out);
     subject s = {0};
     zero_status status = zr_comm_agree(comm, read_inputs(comm, options, &s, error), error);
     if (status == ZERO_OK)

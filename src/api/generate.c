@@ -66,6 +66,7 @@ static zero_status generate(zero_comm *comm, job *j, zero_error *error)
 
 zero_status zero_generate(const zero_generate_options *options, zero_error *error)
 {
+    ZR_NEED(error, options);
     zero_comm *comm = NULL;
     ZERO_TRY(check(options, error));
     ZERO_TRY(zero_comm_self(&comm, error));

@@ -279,5 +279,6 @@ zero_status zr_initialize(const zero_options *options, const zr_io_faults *fault
 
 zero_status zero_initialize(const zero_options *options, zero_engine **out, zero_error *error)
 {
+    ZR_NEED(error, out);
     return zr_initialize(options, NULL, out, error);
 }

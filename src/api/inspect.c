@@ -240,6 +240,8 @@ static zero_status inspect_source(const inspecting *in)
 
 zero_status zero_inspect(const zero_inspect_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
     zero_error local = {0};
     error = error ? error : &local;
     if (options->struct_size != sizeof *options)

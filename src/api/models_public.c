@@ -5,6 +5,8 @@
 
 zero_status zero_gpt2_create(const zero_gpt2_config *config, zero_model **out, zero_error *error)
 {
+    ZR_NEED(error, config);
+    ZR_NEED(error, out);
     ZERO_TRY(zr_gpt2_check(config, error)); // and so its size, before it is copied
     const zr_lm_config of = {.kind = ZR_LM_GPT2, .gpt2 = *config};
     return zr_lm_create(&of, out, error);
@@ -17,6 +19,8 @@ void zero_gpt2_destroy(zero_model *model)
 
 zero_status zero_llama_create(const zero_llama_config *config, zero_model **out, zero_error *error)
 {
+    ZR_NEED(error, config);
+    ZR_NEED(error, out);
     ZERO_TRY(zr_llama_check(config, error));
     const zr_lm_config of = {.kind = ZR_LM_LLAMA, .llama = *config};
     return zr_lm_create(&of, out, error);

@@ -122,6 +122,8 @@ void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const c
 
 zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
     zr_buffer text = {0};
     if (options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);

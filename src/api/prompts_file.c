@@ -69,6 +69,8 @@ static zero_status read_file(const char *path, bool records, const char *field, 
 
 zero_status zero_prompts_read(const char *path, const char *field, zero_prompts *out, zero_error *error)
 {
+    ZR_NEED(error, path);
+    ZR_NEED(error, out);
     zr_source source;
     *out = (zero_prompts){0};
     ZERO_TRY(zr_source_parse(path, &source, error));
@@ -83,6 +85,8 @@ zero_status zero_prompts_read(const char *path, const char *field, zero_prompts 
 
 void zero_prompts_free(zero_prompts *prompts)
 {
+    if (!prompts)
+        return;
     for (int64_t i = 0; i < prompts->count; i++)
         zr_free(prompts->at[i]);
     zr_free(prompts->at);

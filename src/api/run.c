@@ -192,6 +192,8 @@ static zero_status run_again_and_again(attempt *a, int *exit_code, zero_error *e
 
 zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error *error)
 {
+    ZR_NEED(error, options);
+    ZR_NEED(error, exit_code);
     char path[4096];
     *exit_code = 0;
     if (options->struct_size != sizeof *options)
@@ -222,6 +224,7 @@ const char *zero_run_job(void)
 
 zero_status zero_launched_ranks(int *ranks, zero_error *error)
 {
+    ZR_NEED(error, ranks);
     zr_launch launch;
     ZERO_TRY(zr_launch_read_process(&launch, error));
     *ranks = launch.family ? launch.size : 0;

@@ -147,12 +147,18 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
 
 zero_status zero_begin_checkpoint(zero_engine *engine, const char *directory, zero_checkpoint **out, zero_error *error)
 {
+    ZR_NEED(error, out);
+    *out = NULL;
+    ZR_NEED(error, engine);
+    ZR_NEED(error, directory);
     return zr_checkpoint_begin(engine, directory, NULL, out, error);
 }
 
 zero_status zero_end_checkpoint(zero_checkpoint *c, zero_error *error)
 {
     zero_status status = ZERO_OK;
+    if (!c)
+        return ZERO_OK;
     if (c->saving) {
         await(c, 0, true);
         status = zr_states_save_end(c->saving, c->status, &c->error);

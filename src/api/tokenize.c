@@ -107,6 +107,8 @@ static zero_status write_tokens(const zero_tokenize_options *options, tokenizing
 
 zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_result *out, zero_error *error)
 {
+    ZR_NEED(error, options);
+    ZR_NEED(error, out);
     double start = zr_clock_seconds();
     ZERO_TRY(check_tokenize(options, error));
     tokenizing job = {.telling = {.progress = options->progress, .user = options->user}, .writer = {.file = {.fd = -1}}};
@@ -203,6 +205,8 @@ static zero_status learn(const zero_tokenizer_train_options *options, learning *
 
 zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options, zero_tokenizer_train_result *out, zero_error *error)
 {
+    ZR_NEED(error, options);
+    ZR_NEED(error, out);
     double start = zr_clock_seconds();
     learning l = {.telling = {.progress = options->progress, .user = options->user}, .vocabulary = options->vocabulary};
     ZERO_TRY(check_train(options, error));

@@ -151,6 +151,8 @@ void zr_train_free(zr_train *train)
 
 zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_error *error)
 {
+    ZR_NEED(error, comm);
+    ZR_NEED(error, options);
     zero_error local = {0};
     if (!error)
         error = &local;

@@ -64,6 +64,8 @@ static zero_status read_run(const char *directory, json_t **config, char **path,
 
 zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
 {
+    ZR_NEED(error, run);
+    ZR_NEED(error, ranks);
     json_t *config = NULL;
     char *path;
     zero_status status = read_run(run, &config, &path, error);
@@ -359,6 +361,10 @@ static zero_status run(verify *v, zero_error *error)
 
 zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, void (*write)(void *user, const char *text), void *user, zero_verify_result *out, zero_error *error)
 {
+    ZR_NEED(error, comm);
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
+    ZR_NEED(error, out);
     zero_error local = {0};
     if (!error)
         error = &local;

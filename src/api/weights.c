@@ -46,17 +46,23 @@ static zero_status load(zero_engine *engine, const char *directory, const zr_wei
 
 zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error *error)
 {
+    ZR_NEED(error, engine);
+    ZR_NEED(error, path);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_save_weights", error));
     return with_view(engine, path, save, NULL, error);
 }
 
 zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error)
 {
+    ZR_NEED(error, engine);
+    ZR_NEED(error, directory);
     return zero_load_weights_with(engine, directory, NULL, error);
 }
 
 zero_status zero_load_weights_with(zero_engine *engine, const char *directory, const zero_load_options *options, zero_error *error)
 {
+    ZR_NEED(error, engine);
+    ZR_NEED(error, directory);
     if (options && options->struct_size != sizeof *options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_load_weights_with: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_weights", error));

@@ -64,6 +64,11 @@ zero_status zr_fail(zero_error *error, zero_status status, const char *format, .
     return set_message(error, status, message);
 }
 
+zero_status zr_needed(zero_error *error, const char *function, const char *name, const void *pointer)
+{
+    return pointer ? ZERO_OK : zr_fail(error, ZERO_ERR_USAGE, "%s: %s is NULL, and is needed", function, name);
+}
+
 zero_status zr_fail_errno(zero_error *error, zero_status status, int errnum, const char *format, ...)
 {
     char what[ZERO_MESSAGE_BYTES], message[ZERO_MESSAGE_BYTES + 256], reason[128];

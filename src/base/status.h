@@ -16,6 +16,10 @@
 // Writes status and message into `error` (which may be NULL) and returns the status: `return zr_fail(error, ZERO_ERR_IO, "...")`.
 zero_status zr_fail(zero_error *error, zero_status status, const char *format, ...) ZERO_PRINTF(3, 4);
 
+// A pointer that the public function `function` cannot do without is NULL: ZERO_ERR_USAGE, which names both.
+zero_status zr_needed(zero_error *error, const char *function, const char *name, const void *pointer);
+#define ZR_NEED(error, pointer) ZERO_TRY(zr_needed(error, __func__, #pointer, (const void *)(pointer)))
+
 // As zr_fail, and appends ": " and the text of `errnum`.
 zero_status zr_fail_errno(zero_error *error, zero_status status, int errnum, const char *format, ...) ZERO_PRINTF(4, 5);
 

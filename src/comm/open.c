@@ -23,11 +23,13 @@ static zero_status check_options(const zero_comm_options *options, zero_error *e
 
 zero_status zero_comm_self(zero_comm **out, zero_error *error)
 {
+    ZR_NEED(error, out);
     return zr_self_open(out, error);
 }
 
 zero_status zero_comm_threads(int ranks, const zero_comm_options *options, zero_comm **comms, zero_error *error)
 {
+    ZR_NEED(error, comms);
     ZERO_TRY(check_options(options, error));
     if (ranks < 1 || ranks > ZERO_MAX_RANKS)
         return zr_fail(error, ZERO_ERR_USAGE, "%d ranks: from 1 to %d are possible", ranks, ZERO_MAX_RANKS);
@@ -60,6 +62,7 @@ static zero_status open_launched(bool is_local, double timeout, zero_comm **out,
 
 zero_status zero_comm_open(const zero_comm_options *options, zero_comm **out, zero_error *error)
 {
+    ZR_NEED(error, out);
     ZERO_TRY(check_options(options, error));
     const char *kind = options && options->kind ? options->kind : "auto";
     bool is_local = !strcmp(kind, "local");
@@ -74,27 +77,29 @@ zero_status zero_comm_open(const zero_comm_options *options, zero_comm **out, ze
 
 int zero_comm_rank(const zero_comm *comm)
 {
-    return comm->rank;
+    return comm ? comm->rank : 0;
 }
 
 int zero_comm_size(const zero_comm *comm)
 {
-    return comm->size;
+    return comm ? comm->size : 0;
 }
 
 const char *zero_comm_name(const zero_comm *comm)
 {
-    return comm->ops->name;
+    return comm ? comm->ops->name : NULL;
 }
 
 zero_status zero_comm_barrier(zero_comm *comm, zero_error *error)
 {
+    ZR_NEED(error, comm);
     return zr_comm_barrier(comm, error);
 }
 
 void zero_comm_abort(zero_comm *comm, const char *message)
 {
-    comm->ops->abort(comm, message ? message : "no reason given");
+    if (comm)
+        comm->ops->abort(comm, message ? message : "no reason given");
 }
 
 void zero_comm_destroy(zero_comm *comm)

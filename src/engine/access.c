@@ -28,24 +28,34 @@ void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress)
     engine->gradient_scale = progress->gradient_scale;
 }
 
-int64_t zero_accumulation(const zero_engine *engine) { return engine->plan->settings.accumulation; }
-int64_t zero_parameter_count(const zero_engine *engine) { return engine->plan->parameters; }
+int64_t zero_accumulation(const zero_engine *engine) { return engine ? engine->plan->settings.accumulation : 0; }
+int64_t zero_parameter_count(const zero_engine *engine) { return engine ? engine->plan->parameters : 0; }
 
 void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch)
 {
-    *step = engine->step;
-    *micro_batch = engine->micro_batch * engine->comm->size + engine->comm->rank;
+    if (step)
+        *step = engine ? engine->step : 0;
+    if (micro_batch)
+        *micro_batch = engine ? engine->micro_batch * engine->comm->size + engine->comm->rank : 0;
 }
 
 void zero_memory_report(const zero_engine *engine, zero_memory *out)
 {
+    if (!out)
+        return;
+    *out = (zero_memory){0};
+    if (!engine)
+        return;
     memcpy(out->planned, engine->ledger.planned, sizeof out->planned);
     memcpy(out->held, engine->ledger.held, sizeof out->held);
 }
 
 zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after)
 {
+    static const zero_traffic none;
     zero_traffic added;
+    before = before ? before : &none;
+    after = after ? after : &none;
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
         added.calls[op] = after->calls[op] - before->calls[op];
         added.bytes[op] = after->bytes[op] - before->bytes[op];
@@ -56,7 +66,8 @@ zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic
 
 void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
 {
-    *out = zero_traffic_between(&engine->traffic_before, &engine->comm->traffic);
+    if (out)
+        *out = engine ? zero_traffic_between(&engine->traffic_before, &engine->comm->traffic) : (zero_traffic){0};
 }
 
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)

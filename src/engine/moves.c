@@ -11,6 +11,9 @@ static zero_io counted(const zero_engine *engine)
 
 zero_io zero_io_between(const zero_io *before, const zero_io *after)
 {
+    static const zero_io none;
+    before = before ? before : &none;
+    after = after ? after : &none;
     return (zero_io){.to_host = after->to_host - before->to_host, .to_device = after->to_device - before->to_device,
                      .nvme_read = after->nvme_read - before->nvme_read, .nvme_written = after->nvme_written - before->nvme_written};
 }
@@ -82,5 +85,6 @@ zero_status zr_moves_check(zero_engine *engine, zero_error *error)
 
 void zero_io_report(const zero_engine *engine, zero_io *out)
 {
-    *out = zr_delayed_under_way(engine) ? engine->offload.before : counted(engine);
+    if (out)
+        *out = !engine ? (zero_io){0} : zr_delayed_under_way(engine) ? engine->offload.before : counted(engine);
 }

@@ -132,6 +132,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
 
 zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
 {
+    ZR_NEED(error, engine);
     ZERO_TRY(between_micro_batches(engine, "zero_forward", error));
     if (!batch || !loss)
         return missing("zero_forward", batch ? "loss" : "batch", error);
@@ -165,6 +166,7 @@ static zero_status add_loss(zero_engine *engine, zero_error *error)
 
 zero_status zero_backward(zero_engine *engine, zero_error *error)
 {
+    ZR_NEED(error, engine);
     ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     while (engine->next_visit < engine->plan->visit_count) {
@@ -246,6 +248,7 @@ static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_erro
 
 zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
+    ZR_NEED(error, engine);
     ZERO_TRY(check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
     if (!info)
         return missing("zero_step", "info", error);
@@ -268,6 +271,7 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
 
 zero_status zero_finish_update(zero_engine *engine, zero_error *error)
 {
+    ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_finish_update", error));
     ZERO_TRY(fail(engine, zr_delayed_join(engine, error), error));
     if (!zr_delayed_is_ahead(engine))
@@ -319,6 +323,7 @@ static zero_status evaluate_unit(void *user, zero_context *context, zero_error *
 
 zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
 {
+    ZR_NEED(error, engine);
     const zero_shape *limit = &engine->plan->shape;
     ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error)); // before anything that a backward under way needs is changed
     if (!batch || batch->count < 1 || batch->at[0].dims < 1 || !loss)

@@ -130,6 +130,7 @@ static zero_status visit_weights(zero_engine *engine, int piece, zr_weights_visi
 
 zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
 {
+    ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
     ZERO_TRY(check(engine, "zero_read_parameter", name, out, elements, error));
     return read_tensor(engine, visit_weights, name, out, error);
@@ -147,6 +148,7 @@ zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_
 
 zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
 {
+    ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_gradient", error));
     ZERO_TRY(check(engine, "zero_read_gradient", name, out, elements, error));
     part first = {.piece = -1};
@@ -163,6 +165,7 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
 
 zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error)
 {
+    ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_may_change(engine, "zero_write_parameter", error));
     ZERO_TRY(check(engine, "zero_write_parameter", name, in, elements, error));
     ZERO_TRY(zr_comm_barrier(engine->comm, error));

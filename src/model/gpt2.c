@@ -4,6 +4,8 @@
 
 void zero_gpt2_defaults(zero_gpt2_config *config)
 {
+    if (!config)
+        return;
     *config = (zero_gpt2_config){
         .struct_size = sizeof(*config),
         .vocab_size = 50257,

@@ -4,6 +4,8 @@
 
 void zero_llama_defaults(zero_llama_config *config)
 {
+    if (!config)
+        return;
     *config = (zero_llama_config){
         .struct_size = sizeof(*config),
         .vocab_size = 32000,

@@ -260,6 +260,8 @@ uint64_t zr_context_key(const zero_context *context, uint32_t site)
 
 uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t element)
 {
+    if (!context)
+        return 0;
     zr_philox bits = zr_philox4x32(zr_context_key(context, site), 0, element);
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
@@ -267,6 +269,8 @@ uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t elemen
 // Of a mean over the step's targets each contributes 1/positions here; the engine divides by the share of positions that are targets.
 double zero_loss_factor(zero_context *context, int64_t targets)
 {
+    if (!context)
+        return 0;
     struct zr_loss_weight *weight = context->weight;
     bool by_position = weight && !weight->of_micro_batches;
     if (by_position)
@@ -276,20 +280,20 @@ double zero_loss_factor(zero_context *context, int64_t targets)
 
 zero_status zero_piece_begin(zero_context *context, int piece)
 {
-    return context->accessor->begin(context->accessor, context, piece);
+    return !context ? ZERO_ERR_USAGE : context->accessor->begin(context->accessor, context, piece);
 }
 
 zero_status zero_piece_end(zero_context *context, int piece)
 {
-    return context->accessor->end(context->accessor, context, piece);
+    return !context ? ZERO_ERR_USAGE : context->accessor->end(context->accessor, context, piece);
 }
 
 const void *zero_parameter(const zero_context *context, int piece, int tensor)
 {
-    return context->accessor->parameter(context->accessor, context, piece, tensor);
+    return !context ? NULL : context->accessor->parameter(context->accessor, context, piece, tensor);
 }
 
 float *zero_gradient(zero_context *context, int piece, int tensor, int *add)
 {
-    return context->sink->gradient(context->sink, context, piece, tensor, add);
+    return !context || !add ? NULL : context->sink->gradient(context->sink, context, piece, tensor, add);
 }
