@@ -50,12 +50,12 @@ refused 74 "is not there" "$ZERO" convert --from nowhere --to out
 
 # DeepSpeed's, of every stage; what was frozen has no state, and comes in fp32 all the same.
 for case in s1-groups-r2 s2-schedule-r3 s3-frozen-r3; do
-    expect 0 "$ZERO" convert --from $DEEPSPEED/$case --to $case
+    expect 0 "$ZERO" convert --from "$DEEPSPEED/$case" --to $case
     grep -q "no config.json is there" err.txt || fail "nothing is said of config.json: $(cat err.txt)"
     expect 0 "$ZERO" inspect $case --json
     python3 -c "import json; r = json.load(open('out.txt')); assert r['parameters'] == 2224 and {t['dtype'] for t in r['vectors'][0]['tensors']} == {'F32'}" || fail "$case: $(cat out.txt)"
 done
-expect 0 "$ZERO" convert --from $DEEPSPEED/s2-schedule-r3 --to go_on --format libzero
+expect 0 "$ZERO" convert --from "$DEEPSPEED/s2-schedule-r3" --to go_on --format libzero
 cat >s2-schedule-r3/config.json <<'JSON'
 {"model_type": "gpt2", "vocab_size": 50, "n_positions": 8, "n_embd": 8, "n_layer": 2, "n_head": 2, "n_inner": null, "activation_function": "gelu_new",
  "layer_norm_epsilon": 1e-05, "initializer_range": 0.02, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "tie_word_embeddings": true}
@@ -74,7 +74,7 @@ import json
 a, b = [[json.loads(l) for l in open(d + "/metrics.jsonl") if "grad_norm" in l] for d in ("go_on", "other")]
 assert len(a) == len(b) == 3 and all(abs(x["loss"] - y["loss"]) < 1e-2 for x, y in zip(a, b)), (a, b)
 PY
-cp -r $DEEPSPEED/s2-schedule-r3 broken
+cp -r "$DEEPSPEED/s2-schedule-r3" broken
 chmod -R u+w broken
 flip broken/global_step3/zero_pp_rank_1_mp_rank_00_optim_states.pt 9000
 refused 65 "zero_pp_rank_1_mp_rank_00_optim_states.pt\" is damaged: record" "$ZERO" convert --from broken --to out

@@ -53,17 +53,17 @@ hash_of() { grep -o '"data_hash": "[^"]*"' "$1/config.json"; }
 learn --data "$TEXT:2" many.jsonl:1.25 tokens.bin:1 --chat chatml --steps 2 --out other
 [ "$(hash_of one)" != "$(hash_of other)" ] || fail "the hash does not cover the weights"
 # Whatever makes other tokens of the same files: a run does not go on with them, and goes on without.
-going="$ZERO train --new $TINY --threads 1 --quiet --save-every 3 --micro-batch 2"
-expect 0 $going --steps 6 --data fields.jsonl --chat chatml --out going
+going=("$ZERO" train --new $TINY --threads 1 --quiet --save-every 3 --micro-batch 2)
+expect 0 "${going[@]}" --steps 6 --data fields.jsonl --chat chatml --out going
 for other in "--chat llama3" "--chat chatml --field text" "--chat chatml --val none" "--chat chatml --val $TEXT"; do
-    expect 78 $going --steps 9 --data fields.jsonl $other --out going --resume
+    expect 78 "${going[@]}" --steps 9 --data fields.jsonl $other --out going --resume
     grep -q 'it would go on with other text' err.txt || fail "$other: $(cat err.txt)"
 done
-expect 0 $going --steps 9 --data fields.jsonl --chat chatml --out going --resume
+expect 0 "${going[@]}" --steps 9 --data fields.jsonl --chat chatml --out going --resume
 expect 0 "$ZERO" verify going
 cp -r "$HERE/saved_tokenizer" named && sed -i 's/"eos_token": .*/"eos_token": "<|user|>",/' named/tokenizer_config.json
-expect 0 $going --steps 6 --data fields.jsonl --field text --tokenizer "$HERE/saved_tokenizer" --out ended
-expect 78 $going --steps 9 --data fields.jsonl --field text --tokenizer named --out ended --resume
+expect 0 "${going[@]}" --steps 6 --data fields.jsonl --field text --tokenizer "$HERE/saved_tokenizer" --out ended
+expect 78 "${going[@]}" --steps 9 --data fields.jsonl --field text --tokenizer named --out ended --resume
 grep -q '"chat": "chatml"' one/config.json || fail "the format of messages is not recorded"
 
 # Learns the answers, not the questions.

@@ -40,10 +40,11 @@ taken() {
 }
 expect 0 "$ZERO" eval --model qwen2/model --data "$TEXT" --threads 1
 cp out.txt loss.txt
-for launcher in "" "$ZERO run --ranks 2"; do
-    taken $launcher "$ZERO" eval --model qwen2 --data "$TEXT" --threads 1
-    cmp out.txt loss.txt || fail "the run's model is another: $launcher"
-done
+evaluate=("$ZERO" eval --model qwen2 --data "$TEXT" --threads 1)
+taken "${evaluate[@]}"
+cmp out.txt loss.txt || fail "the run's model is another"
+taken "$ZERO" run --ranks 2 "${evaluate[@]}"
+cmp out.txt loss.txt || fail "the run's model is another on two ranks"
 taken "$ZERO" generate --model qwen2 --chat chatml --tokens 5 --threads 1
 taken "$ZERO" data show --model qwen2 --data "$TEXT" --threads 1
 taken "$ZERO" data show --tokenizer qwen2 --data "$TEXT" --threads 1

@@ -16,4 +16,9 @@ got=0
 timeout 100 "${MPIRUN[@]}" -n 2 "$ZERO" "${common[@]}" --ranks 3 --out wrong >out.txt 2>err.txt || got=$?
 [ $got -ne 0 ] && [ "$(grep -c 'but the launcher started 2' err.txt)" -eq 1 ] || fail "--ranks that disagrees: $got, $(cat err.txt)"
 [ ! -e wrong ] || fail "a refused run left something"
+
+# Another MPI's mpirun: its ranks would each be alone.
+case $("$ZERO" doctor | grep '^MPI') in *'built with MPICH'*) other=orterun of='Open MPI' ;; *) other=mpiexec.hydra of=MPICH ;; esac
+mkdir other && printf '#!/bin/sh\n' >other/$other && chmod +x other/$other && ln -s $other other/mpirun
+PATH=$WORK/other:$PATH "$ZERO" doctor | grep -q "^MPI .*$WORK/other/mpirun is of $of" || fail "doctor says nothing of an mpirun of $of"
 echo "the same bits under mpirun"

@@ -190,13 +190,13 @@ grep -q nvme advice.txt || fail "advice: $(cat advice.txt)"
 
 # 19 MB of parameters answer in 8 MB of device and 14 MB of host, through which 3 of 8 units travel at a time.
 budget="--device-memory 8MB --host-memory 14MB"
-asks="$ZERO generate --model run/model --tokens 3 --seed 1 --threads 1"
+asks=("$ZERO" generate --model run/model --tokens 3 --seed 1 --threads 1)
 place 3 none nvme
-expect 0 $asks
+expect 0 "${asks[@]}"
 cp out.txt plain.txt
-refused 78 'offload_param nvme' $asks $budget
-refused 78 'generating 40 at once' $asks --config place.json --host-memory 14MB --batch 40 --prompts <(seq 40)
-expect 0 $asks --config place.json $budget
+refused 78 'offload_param nvme' "${asks[@]}" $budget
+refused 78 'generating 40 at once' "${asks[@]}" --config place.json --host-memory 14MB --batch 40 --prompts <(seq 40)
+expect 0 "${asks[@]}" --config place.json $budget
 cmp out.txt plain.txt || fail "another answer in less memory"
 [ -z "$(left)" ] || fail "left on the disk: $(left)"
 
