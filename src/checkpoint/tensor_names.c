@@ -35,7 +35,11 @@ static bool is_mask(const char *name)
 
 bool zr_tensor_is_buffer(const char *name)
 {
-    return is_mask(name) || strstr(name, "rotary_emb.inv_freq");
+    static const char *const rotary[] = {"rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached"};
+    for (int i = 0; i < ZR_COUNT(rotary); i++)
+        if (strstr(name, rotary[i]))
+            return true;
+    return is_mask(name);
 }
 
 zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector, zr_naming naming, char ***out, zero_error *error)

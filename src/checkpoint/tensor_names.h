@@ -10,7 +10,7 @@ typedef enum zr_naming { ZR_NAMES_OURS, ZR_NAMES_HUGGING_FACE } zr_naming;
 // *out: (tensor_count) new strings, NULL for a tensor that is not written (GPT-2's mask buffers). zr_tensor_names_free.
 zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector, zr_naming naming, char ***out, zero_error *error);
 // Whether it is a buffer that older exports of transformers have and its models compute anew: GPT-2's masks (h.0.attn.bias,
-// h.0.attn.masked_bias) and rotary frequencies. transformers leaves the same names out.
+// h.0.attn.masked_bias), rotary frequencies and tables of them. transformers leaves the first two out, vLLM the tables too.
 bool zr_tensor_is_buffer(const char *name);
 void zr_tensor_names_free(char **names, int count); // NULL is fine
 
