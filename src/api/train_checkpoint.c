@@ -201,7 +201,7 @@ zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *err
     zero_error why = *error, last = {0};
     if (zr_train_is_fatal(status))
         return status;
-    if (train->saved_step != train->steps)
+    if (train->saved_step != train->steps && train->saving_step != train->steps) // else it has been tried
         ZERO_TRY(save_now(train, train->steps, false, &last));
     if (train->saved_step != train->steps)
         return zr_fail(error, status, "the run has ended, but its model is not written, and no checkpoint could be: %.400s", why.message);

@@ -82,6 +82,7 @@ refused 64 'number of bytes' "$ZERO" plan --new gpt2 --memory 12XB
 refused 64 'there is no preset' "$ZERO" plan --new gpt9
 
 expect 0 "$ZERO" doctor
+grep -qE '^locked memory +(unlimited$|[0-9.]+ [kMGTP]?B)' out.txt || fail "a limit without its unit: $(grep '^locked' out.txt)"
 for what in processor cores instructions compute memory MPI io_uring disk "largest model"; do
     grep -q "^$what " out.txt || fail "doctor says nothing of $what"
 done
