@@ -12,6 +12,9 @@
 #include "data/corpus.h"
 #include <zero/tools.h>
 
+// Which tensors a checkpoint's run decayed: libzero.decay_all true, false, or (of DeepSpeed's groups) neither.
+typedef enum zr_decay_before { ZR_DECAY_UNKNOWN, ZR_DECAY_ALL, ZR_DECAY_MATRICES, ZR_DECAY_OTHER } zr_decay_before;
+
 typedef struct zr_train {
     zero_comm *comm;
     const zero_train_options *options;
@@ -45,7 +48,8 @@ typedef struct zr_train {
     zr_outputs outputs;         // rank 0
     bool has_checkpoint;        // rank 0: out_dir has one that is whole
     bool resume;                // what lies in out_dir: it goes on with that; fixed by zr_train_foresee, the same on every rank
-    struct { int64_t batch, micro_batch, ranks; } before; // samples of a step, of a micro-batch, and ranks of what it goes on from; 0: nothing
+    struct { int64_t batch, micro_batch, ranks; zr_decay_before decay; double weight_decay; } before; // samples of a step, of a micro-batch, ranks, and
+                                // the tensors with weight decay, and its value where DeepSpeed's: of what it goes on from; 0: nothing, or unknown
     int64_t replay_to;          // a replay ends after so many steps, and keeps nothing; 0: it is a training
     // while it runs
     int64_t first_step;         // steps that were made before this run: of the checkpoint that it goes on from

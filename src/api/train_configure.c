@@ -96,6 +96,32 @@ static zero_status keep_batch(const zr_train *train, zr_config *config, const ze
     return zr_config_override(config, "gradient_accumulation_steps", number_text(batch / (ranks * micro), number), "--resume", false, logger, error);
 }
 
+// The tensors that the checkpoint's run decayed stay those that are: another choice is this configuration's own, in so many words.
+static zero_status keep_decay(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    const zr_setting *said = zr_config_setting(config, "libzero.decay_all");
+    bool given = said && json_is_boolean(said->value), all = given && json_is_true(said->value);
+    zr_decay_before before = train->before.decay;
+    if (before == ZR_DECAY_UNKNOWN)
+        return ZERO_OK;
+    if (before == ZR_DECAY_OTHER && !given)
+        return zr_fail(error, ZERO_ERR_CONFIG, "the parameter groups of the checkpoint decay neither all tensors nor those of two or more dimensions: libzero.decay_all must say which it shall be from here on");
+    if (given && (before == ZR_DECAY_OTHER || all != (before == ZR_DECAY_ALL)))
+        zr_log(logger, ZERO_LOG_WARNING, "libzero.decay_all %s holds from here on: the checkpoint was made with weight decay on %s", all ? "true" : "false",
+               before == ZR_DECAY_ALL ? "every tensor" : before == ZR_DECAY_MATRICES ? "tensors of two or more dimensions only" : "another choice of tensors");
+    if (given || before != ZR_DECAY_ALL)
+        return ZERO_OK;
+    zr_log(logger, ZERO_LOG_INFO, "libzero.decay_all true: the checkpoint was made with weight decay on every tensor");
+    return zr_config_override(config, "libzero.decay_all", "true", "--resume", false, logger, error);
+}
+
+static void tell_decay(const zr_train *train, const zr_config *config, const zero_logger *logger)
+{
+    double before = train->before.weight_decay, now = config->optimizer.weight_decay;
+    if (before > 0 && before != now)
+        zr_log(logger, ZERO_LOG_WARNING, "weight decay is %g from here on (optimizer.params.weight_decay): the checkpoint was made with %g", now, before);
+}
+
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 {
     const zero_train_options *options = train->options;
@@ -125,6 +151,8 @@ static zero_status make_config_by(const zr_train *train, const zr_config_facts *
         status = apply_fields(train, config, logger, error);
     if (status == ZERO_OK)
         status = keep_batch(train, config, logger, error);
+    if (status == ZERO_OK)
+        status = keep_decay(train, config, logger, error);
     if (status == ZERO_OK && train->placement)
         status = zr_placement_apply(train->placement, train->config, config, error);
     if (status == ZERO_OK)
@@ -132,6 +160,7 @@ static zero_status make_config_by(const zr_train *train, const zr_config_facts *
     if (status == ZERO_OK)
         status = zr_config_resolve(config, facts, logger, error);
     if (status == ZERO_OK) {
+        tell_decay(train, config, logger);
         *out = config;
         return ZERO_OK;
     }

@@ -21,8 +21,20 @@ static int64_t integer_in(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-// Samples of a step, of a micro-batch, and ranks: of the checkpoint, or of a run that ended before its first one (its config.json).
-static void read_batch(const char *checkpoint, const char *config, int64_t facts[3])
+enum { RESUMES = 3, DECAY = 4, FACTS = 6 }; // after the batch's; DECAY and the next: zr_decay_before, and the bits of its value
+
+// Which tensors the configuration of a checkpoint decays, and, of a run of DeepSpeed, with what.
+static void read_decay(const json_t *state, int64_t facts[2])
+{
+    const json_t *config = json_object_get(state, "config"), *all = json_object_get(json_object_get(config, "libzero"), "decay_all");
+    facts[0] = !all ? ZR_DECAY_UNKNOWN : json_is_true(all) ? ZR_DECAY_ALL : json_is_false(all) ? ZR_DECAY_MATRICES : ZR_DECAY_OTHER;
+    double value = json_number_value(json_object_get(json_object_get(json_object_get(config, "optimizer"), "params"), "weight_decay"));
+    if (all && json_object_get(json_object_get(state, "lineage"), "imported_from"))
+        memcpy(&facts[1], &value, sizeof value);
+}
+
+// Samples of a step, of a micro-batch, and ranks, and the decay: of the checkpoint, or of a run that ended before its first one (its config.json).
+static void read_batch(const char *checkpoint, const char *config, int64_t facts[FACTS])
 {
     zr_manifest manifest;
     json_t *root = NULL;
@@ -32,6 +44,7 @@ static void read_batch(const char *checkpoint, const char *config, int64_t facts
         facts[0] = possible ? integer_in(manifest.state, "train_batch_size") : 0;
         facts[1] = possible ? integer_in(more, "micro_batch") : 0;
         facts[2] = possible ? integer_in(more, "ranks") : 0;
+        read_decay(manifest.state, &facts[DECAY]);
         zr_manifest_free(&manifest);
     } else if (!checkpoint && zr_path_exists(config) && zr_json_load(config, MOST_CONFIG, &root, NULL) == ZERO_OK) {
         facts[0] = integer_in(root, "train_batch_size");
@@ -42,7 +55,7 @@ static void read_batch(const char *checkpoint, const char *config, int64_t facts
 }
 
 // Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
-static zero_status look_ahead(zr_train *train, int64_t facts[3], zero_error *error)
+static zero_status look_ahead(zr_train *train, int64_t facts[FACTS], zero_error *error)
 {
     const char *out = train->options->out_dir;
     char *config = zr_sprintf(error, "%s/config.json", out), *newest = NULL;
@@ -65,19 +78,21 @@ static void choose_way(zr_train *train)
 
 zero_status zr_train_foresee(zr_train *train, zero_error *error)
 {
-    int64_t facts[4] = {0};
+    int64_t facts[FACTS] = {0};
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0) {
         choose_way(train);
         status = train->resume ? look_ahead(train, facts, error) : ZERO_OK;
-        facts[3] = train->resume;
+        facts[RESUMES] = train->resume;
     }
     ZERO_TRY(zr_comm_agree(train->comm, status, error));
     ZERO_TRY(zr_comm_broadcast(train->comm, facts, sizeof facts, 0, error));
     train->before.batch = facts[0];
     train->before.micro_batch = facts[1];
     train->before.ranks = facts[2];
-    train->resume = facts[3];
+    train->before.decay = (zr_decay_before)facts[DECAY];
+    memcpy(&train->before.weight_decay, &facts[DECAY + 1], sizeof train->before.weight_decay);
+    train->resume = facts[RESUMES];
     return ZERO_OK;
 }
 

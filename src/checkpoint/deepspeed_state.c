@@ -99,6 +99,56 @@ static json_t *describe_precision(value scaler, double scale)
     return json_pack("{s:b, s:f}", "enabled", dynamic || scale != 1, "loss_scale", dynamic ? 0 : scale);
 }
 
+static size_t length_of(value list)
+{
+    size_t length = 0;
+    while (zr_pickle_at(list, length))
+        length++;
+    return length;
+}
+
+// Whether all tensors of a group have as many dimensions as `matrices` says: two or more, or fewer.
+static bool has_only(value shapes, bool matrices)
+{
+    bool only = zr_pickle_is(shapes, ZR_PICKLE_DICT);
+    for (size_t i = 1; only && i < shapes->items.count; i += 2)
+        only = (length_of(shapes->items.at[i]) >= 2) == matrices;
+    return only;
+}
+
+typedef enum decay_rule { DECAY_UNKNOWN, DECAY_ALL, DECAY_MATRICES, DECAY_OTHER } decay_rule;
+
+// Which tensors the parameter groups decay, and with which value: all of them, or those of two or more dimensions, as libzero.decay_all says it.
+static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
+{
+    value all = zr_pickle_get(zr_ds_optimizer(ds, 0), ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    value groups = zr_pickle_get(all, "param_groups"), shapes = zr_pickle_get(root, "param_shapes");
+    bool every = true, matrices = true, known = length_of(groups) == length_of(shapes);
+    size_t count = length_of(groups);
+    *decay = 0;
+    for (size_t g = 0; known && g < count; g++)
+        *decay = fmax(*decay, number_or(zr_pickle_get(zr_pickle_at(groups, g), "weight_decay"), 0));
+    if (!known || !(*decay > 0) || !isfinite(*decay))
+        return DECAY_UNKNOWN;
+    for (size_t g = 0; g < count; g++) {
+        double own = number_or(zr_pickle_get(zr_pickle_at(groups, g), "weight_decay"), 0);
+        every = every && own == *decay;
+        matrices = matrices && (own == *decay || own == 0) && has_only(zr_pickle_at(shapes, g), own > 0);
+    }
+    return every ? DECAY_ALL : matrices ? DECAY_MATRICES : DECAY_OTHER;
+}
+
+// As a configuration of ours says it; NULL where nothing is known. decay_all null: some other choice of tensors.
+static json_t *describe_decay(decay_rule rule)
+{
+    return rule == DECAY_UNKNOWN ? NULL : json_pack("{s:o}", "decay_all", rule == DECAY_OTHER ? json_null() : json_boolean(rule == DECAY_ALL));
+}
+
+static json_t *describe_optimizer(decay_rule rule, double decay)
+{
+    return rule == DECAY_UNKNOWN ? NULL : json_pack("{s:{s:f}}", "params", "weight_decay", decay);
+}
+
 zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *error)
 {
     value root = ds->model[0].pickle.root, scaler = zr_pickle_get(zr_ds_optimizer(ds, 0), "loss_scaler");
@@ -109,10 +159,13 @@ zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *e
     double scale = number_or(zr_pickle_get(scaler, "cur_scale"), 1);
     if (!isfinite(scale)) // no JSON could say it
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": a loss scale of %g", ds->optim[0].zip.path, scale);
+    double decay;
+    const decay_rule rule = decay_of(ds, root, &decay);
     ZERO_TRY(read_updates(ds, steps - skipped, &updates, error));
-    out->state = json_pack("{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:{s:s, s:s?, s:i, s:i}, s:{s:o}}", "step", (json_int_t)steps, "updates", (json_int_t)updates, "loss_scale",
+    out->state = json_pack("{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:{s:s, s:s?, s:i, s:i}, s:{s:o, s:o*, s:o*}}", "step", (json_int_t)steps, "updates", (json_int_t)updates, "loss_scale",
                            describe_scale(scaler, scale), "gradient_scale", scale, "train_batch_size",
                            (json_int_t)batch_of(ds, root, steps), "optimizer", optimizer_of(ds, root), "model", "imported", "lineage", "imported_from", "DeepSpeed", "version", version,
-                           "stage", ds->stage, "ranks", ds->ranks, "config", "fp16", describe_precision(scaler, scale));
+                           "stage", ds->stage, "ranks", ds->ranks, "config", "fp16", describe_precision(scaler, scale),
+                           "libzero", describe_decay(rule), "optimizer", describe_optimizer(rule, decay));
     return out->state ? zr_state_check(out->state, ds->folder, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);
 }

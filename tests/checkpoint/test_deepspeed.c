@@ -112,6 +112,11 @@ static void test_tensors(void **state)
     }
 }
 
+static const json_t *in_config(const json_t *state, const char *section, const char *key)
+{
+    return json_object_get(json_object_get(json_object_get(state, "config"), section), key);
+}
+
 static bool is_dynamic(const json_t *state)
 {
     const json_t *fp16 = json_object_get(json_object_get(state, "config"), "fp16");
@@ -130,9 +135,12 @@ static void test_state(void **state)
     assert_true(step == 3 && updates == 3 && batch == 6 && scale == 256 && iteration == 3);
     assert_string_equal(optimizer, "AdamW");
     assert_true(is_dynamic(source.state));
+    assert_true(json_is_true(in_config(source.state, "libzero", "decay_all"))); // one group
+    assert_true(json_number_value(json_object_get(in_config(source.state, "optimizer", "params"), "weight_decay")) == 0.1);
     zr_source_close(&source);
     assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s1-groups-r2", &source, NULL), ZERO_OK); // fp32
     assert_false(is_dynamic(source.state));
+    assert_true(json_is_false(in_config(source.state, "libzero", "decay_all"))); // of two groups that of the vectors decays nothing
     zr_source_close(&source);
 }
 

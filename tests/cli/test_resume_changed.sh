@@ -136,3 +136,23 @@ expect 0 "$ZERO" verify heads --from-step 2 --to-step 4 # its step 3 was made wi
 manifest heads 3 model_config none # as other programs and older ones write it
 rm -r heads/checkpoints/step-00000004
 expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --eval-every 0 --quiet --out heads --steps 4 --resume
+
+# Which tensors are decayed is the checkpoint's to say, unless the configuration does.
+begin_model decay --new $GPT
+manifest decay 2 config.libzero.decay_all true
+cp -r decay said
+goes_on() { expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --eval-every 0 --save-every 1 --steps 3 --resume --out "$@"; }
+goes_on decay
+told "libzero.decay_all true: the checkpoint was made with weight decay on every tensor"
+told "weight decay 0.1 on every tensor"
+grep -q '"decay_all": true' decay/config.json || fail "config.json does not say which tensors are decayed"
+echo '{"libzero": {"decay_all": false}}' >matrices.json
+cp -r said explicit && goes_on explicit --config matrices.json
+told "libzero.decay_all false holds from here on: the checkpoint was made with weight decay on every tensor"
+manifest said 2 config.libzero.decay_all null
+manifest said 2 config.optimizer.params.weight_decay 0.05
+manifest said 2 lineage.imported_from '"DeepSpeed"'
+expect 78 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --steps 3 --resume --out said
+told "decay neither all tensors nor those of two or more dimensions"
+goes_on said --config matrices.json
+told "the checkpoint was made with 0.05"
