@@ -95,6 +95,7 @@ zero_comm *cli_open_comm(const cli_arguments *a, int *code)
     if (zero_comm_rank(comm) == 0)
         cli_fail_usage(a->command, "--ranks %lld, but the launcher started %d; --ranks is not needed here", (long long)a->integer[OPT_RANKS],
                        zero_comm_size(comm));
+    zero_comm_barrier(comm, &error); // some launchers end rank 0 as soon as another rank has failed: it speaks first
     cli_close_comm(comm);
     return NULL;
 }

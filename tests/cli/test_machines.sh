@@ -50,7 +50,7 @@ across()
     [ "$1" = apart ] && { wrapper=$WORK/apart.sh; shift; }
     before=$(wire_bytes)
     expect 0 nsenter --target $a --net --uts mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent "$WORK/agent" \
-        --mca btl self,vader,tcp --mca btl_tcp_if_include wire --mca oob_tcp_if_include wire -n 4 --host 10.77.0.1:2,10.77.0.2:2 $wrapper \
+        --mca btl self,vader,tcp --mca btl_tcp_if_include wire --mca oob_tcp_if_include wire -n 4 --map-by ppr:2:node --host 10.77.0.1:2,10.77.0.2:2 $wrapper \
         "$ZERO" train "${common[@]}" --comm mpi --out "$WORK/$name" "$@"
     echo $(($(wire_bytes) - before)) >"$name.wire"
 }
