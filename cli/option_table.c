@@ -82,8 +82,9 @@ const cli_option cli_options[CLI_OPTIONS] = {
         .standard = "auto", .help = "how ranks exchange data; auto takes shared memory on one machine"},
     [OPT_TIMEOUT] = {.name = "--timeout", .argument = "SECONDS", .kind = CLI_REAL, .commands = TRAIN | VERIFY | BENCH, .least = 0.1, .most = 1e6,
         .standard = "60", .help = "end the run when a rank makes no progress for this long"},
-    [OPT_BACKEND] = {.name = "--backend", .argument = "NAME", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE, .choices = "cpu|ref",
-        .standard = "cpu", .help = "cpu, or ref: the same arithmetic in plain C, slow"},
+    [OPT_BACKEND] = {.name = "--backend", .argument = "NAME", .kind = CLI_TEXT, .commands = TRAIN | EVAL | GENERATE, .standard = "cpu",
+        .help = "cpu: the widest instructions that this processor has; cpu:portable, cpu:avx2, cpu:avx512, cpu:avx512_bf16, cpu:amx: no wider ones than these"
+                " (zero doctor names those that it has); ref: the same arithmetic in plain C, slow"},
     [OPT_DTYPE] = {.name = "--dtype", .argument = "TYPE", .kind = CLI_CHOICE, .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | BENCH,
         .choices = "fp32|bf16|fp16|auto", .standard_text = "the configuration's, or fp32",
         .help = "precision; bf16 and fp16 keep fp32 master weights, auto is bf16 if the processor multiplies it and fp32 otherwise",

@@ -35,7 +35,8 @@ typedef struct zero_options {
     zero_shape shape;         // of a micro-batch; batch 0: from the configuration; larger ones are refused, eval may use smaller
     int threads;              // OpenMP threads of this rank; 0: 1
     uint64_t seed;            // of weights, dropout and data order
-    const char *backend;      // "cpu" or "ref"; NULL: cpu
+    const char *backend;      // "cpu": the best path of this processor; "cpu:portable", "cpu:avx2", "cpu:avx512", "cpu:avx512_bf16", "cpu:amx": that
+                              // one; "ref": plain C, slow; NULL: cpu. Of an engine, not of the process. One that is not offered here: ZERO_ERR_USAGE
     int64_t total_steps;      // updates of the run: what "auto" in a schedule needs, and how far its beta1 is checked; 0: unknown
     zero_logger logger;
     int inference;            // 1: no gradients and no optimizer are reserved; only zero_evaluate and the readers of weights may be called

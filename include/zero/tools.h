@@ -49,7 +49,7 @@ typedef struct zero_train_options {
     int64_t eval_every;       // 0: default; -1: never
     int64_t sample_every;     // 0: never
     int threads;              // 0: what this machine allows, divided by its ranks
-    const char *backend;      // NULL: cpu
+    const char *backend;      // as in zero_options (engine.h); NULL: cpu
     int64_t save_every;       // steps between checkpoints in out_dir/checkpoints; 0: by time alone
     double save_seconds;      // a checkpoint where the last one is so old; 0: by steps alone
     int64_t keep;             // newest checkpoints that stay; 0: all
@@ -81,7 +81,7 @@ typedef struct zero_eval_options {
     const char *field, *chat; // likewise
     int64_t seq;        // 0: the model's context
     int threads;
-    const char *backend;
+    const char *backend; // likewise
     const char *config_path; // a DeepSpeed file: precision and offload_param are read, what only training reads is not; NULL: none
     const char *dtype;  // "fp32", "bf16", "fp16", "auto"; NULL: the configuration's, or fp32
     int64_t device_memory, host_memory; // bytes of a rank, of all ranks of a machine; 0: the configuration's

@@ -89,6 +89,9 @@ static zero_status look_at_compute(const zr_doctor *d, zero_error *error)
     zr_queue *queue = NULL;
     double gflops = 0;
     int threads = zr_cpu_budget_get().allowed;
+    char offered[160];
+    zr_backends_offered(offered, sizeof offered);
+    zr_doctor_say(d, "backends", "%s", offered);
     look_at_onednn(d);
     ZERO_TRY(zr_queue_open("cpu", NULL, threads, &queue, error));
     zero_status status = product_rate(queue, &gflops, error);

@@ -205,7 +205,7 @@ static zero_status measure(search *s, zero_error *error)
         status = make_plan(s, &plain, &plan, error);
     status = zr_comm_agree(q->comm, status, error);
     if (status == ZERO_OK)
-        status = zr_speed_measure(&(zr_speed_question){.plan = plan, .comm = q->comm, .sharers = q->sharers, .directory = directory, .logger = q->logger}, &s->answer->speed, error);
+        status = zr_speed_measure(&(zr_speed_question){.plan = plan, .comm = q->comm, .sharers = q->sharers, .directory = directory, .backend = q->backend, .logger = q->logger}, &s->answer->speed, error);
     zr_plan_destroy(plan);
     return status;
 }
@@ -274,7 +274,7 @@ zero_status zr_placement_of(const zero_options *options, const zr_lm_config *sha
     zr_queue *queue = NULL;
     zero_status status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error);
     ZERO_TRY(zr_comm_agree(options->comm, status, error));
-    zr_placement_question question = {.model = options->model, .shape = shape, .config = config, .comm = options->comm, .sharers = zr_local_ranks(options->comm), .logger = &options->logger,
+    zr_placement_question question = {.model = options->model, .shape = shape, .config = config, .comm = options->comm, .sharers = zr_local_ranks(options->comm), .backend = options->backend, .logger = &options->logger,
                                       .batch = {.batch = config->micro_batch, .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype}};
     zr_machine_fill(queue, options->comm, &question.machine);
     zr_machine_limit(&question.machine, &config->offload, question.sharers);

@@ -32,6 +32,7 @@ typedef struct zr_placement_question {
     zr_machine machine;            // its ranks and budgets
     int sharers;                   // ranks that share the machine
     zero_comm *comm;               // whose ranks choose together; one rank of its own where others are only planned
+    const char *backend;           // that the engine will have; NULL: cpu
     const zero_logger *logger;
 } zr_placement_question;
 

@@ -139,7 +139,7 @@ zero_status zr_speed_measure(const zr_speed_question *question, zr_speed *out, z
 {
     probe p = {.question = question, .sharers = question->sharers / ZR_MIN(question->comm->size, question->sharers)};
     *out = (zr_speed){0};
-    ZERO_TRY(zr_queue_open("cpu", NULL, question->plan->shape.threads, &p.queue, error));
+    ZERO_TRY(zr_queue_open(question->backend ? question->backend : "cpu", NULL, question->plan->shape.threads, &p.queue, error));
     zero_status status = measure_kernels(&p, out, error);
     if (status == ZERO_OK && question->directory)
         status = find_disk(&p, out, error);

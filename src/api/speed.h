@@ -11,6 +11,7 @@ typedef struct zr_speed_question {
     zero_comm *comm;       // whose ranks measure together
     int sharers;           // ranks that share the machine
     const char *directory; // on the disk; NULL: none is looked at
+    const char *backend;   // whose kernels; NULL: cpu
     const zero_logger *logger;
 } zr_speed_question;
 

@@ -28,6 +28,8 @@ static zero_status check_options(const zero_train_options *options, zero_error *
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.out_dir is missing");
     if (options->resume && options->overwrite)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.resume and options.overwrite are both given: a run goes on, or is replaced");
+    const zr_backend *backend;
+    ZERO_TRY(zr_backend_find(options->backend ? options->backend : "cpu", NULL, &backend, error));
     zr_lm_changes changes;
     if (options->allow_change && !options->resume)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.allow_change (--allow-change) belongs to a run that is resumed: options.resume (--resume) is missing");

@@ -31,9 +31,15 @@ static bool tiles_permitted(void)
     return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
+enum { YMM_STATE = 0x6, ZMM_STATE = 0xe6, TILE_STATE = 0x60000 };
+
+bool zr_cpu_keeps_tiles(void)
+{
+    return all_bits(saved_states(), TILE_STATE);
+}
+
 zr_cpu_features zr_cpu_detect(void)
 {
-    enum { YMM_STATE = 0x6, ZMM_STATE = 0xe6, TILE_STATE = 0x60000 };
     uint32_t eax, ebx, ecx, edx, leaf7_ebx = 0, leaf7_edx = 0, bf16 = 0;
     zr_cpu_features have = {0};
     if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx))
@@ -56,6 +62,11 @@ zr_cpu_features zr_cpu_detect(void)
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
+bool zr_cpu_keeps_tiles(void)
+{
+    return false;
+}
+
 zr_cpu_features zr_cpu_detect(void)
 {
     const unsigned long hwcap_crc32 = 1ul << 7;
@@ -63,6 +74,11 @@ zr_cpu_features zr_cpu_detect(void)
 }
 
 #else
+
+bool zr_cpu_keeps_tiles(void)
+{
+    return false;
+}
 
 zr_cpu_features zr_cpu_detect(void)
 {

@@ -7,6 +7,7 @@
 typedef struct zr_cpu_features { bool avx2_fma, avx512, avx512_bf16, amx_bf16, f16c, crc32; } zr_cpu_features;
 // avx2_fma: AVX2+FMA+F16C; avx512: F+BW+DQ+VL; amx_bf16: tiles, and the kernel's permission obtained (arch_prctl).
 zr_cpu_features zr_cpu_detect(void);
+bool zr_cpu_keeps_tiles(void); // the kernel saves AMX's registers; of a processor with AVX2. Without CPUID, which is slow under a hypervisor
 #define ZR_BOOT_ID 40
 void zr_boot_id(char out[static ZR_BOOT_ID]); // names this boot of the machine's kernel; empty: unknown
 void zr_cpu_model(char *out, size_t size); // "AMD EPYC ..." from /proc/cpuinfo

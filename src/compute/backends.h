@@ -8,6 +8,8 @@ extern const zr_backend zr_ref_backend;
 extern const zr_backend zr_cpu_backend_portable;
 extern const zr_backend zr_cpu_backend_avx2;   // listed where this build has it (x86-64)
 extern const zr_backend zr_cpu_backend_avx512; // likewise
+extern const zr_backend zr_cpu_backend_avx512_bf16; // the same kernels; oneDNN's products in bf16 too. Listed where oneDNN is built in
+extern const zr_backend zr_cpu_backend_amx;         // likewise, and in tiles
 
 // Refuses a product that no backend computes, by name.
 zero_status zr_product_check(const zr_product *product, zero_error *error);

@@ -102,7 +102,7 @@ struct zr_backend {
     const zr_attention_ops *attention;
     const zr_element_ops *elements;
     const zr_optimizer_ops *optimizer;
-    const char *(*path)(void); // instruction-set path chosen: "portable", "avx2", "avx512"
+    const char *(*path)(void); // instruction-set path chosen: "portable", "avx2", "avx512", "avx512_bf16", "amx"
     int64_t (*multiply_add)(int64_t rounds); // multiplies and adds in registers alone, on the calling thread; returns its flops. For the
                                              // peak that products are measured against; NULL: not measured
     zero_status (*open)(zr_queue *queue, zero_error *error);
@@ -117,9 +117,11 @@ struct zr_queue {
     void *impl; // backend's caches
 };
 
-// name: "cpu" or "ref". ISA: NULL for what CPUID offers, or "portable", "avx2", "avx512" to force one (tests). Not collective.
+// name: "ref", "cpu" for the best path that CPUID offers, or "cpu:PATH" for one of them. isa: a path as well, instead of one in the name;
+// or NULL. Queues of different paths live in one process: a path is the queue's, oneDNN's instructions too. Not collective.
 zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_queue **out, zero_error *error);
-// The backend that it gets; static.
+// The backend that it gets; static. Of a name or a path that is not offered: ZERO_ERR_USAGE, or ZERO_ERR_UNSUPPORTED for isa, naming those
+// that are.
 zero_status zr_backend_find(const char *name, const char *isa, const zr_backend **out, zero_error *error);
 void zr_queue_close(zr_queue *queue);
 // Records every call of the queue's backend from here on, until zr_queue_record_end (recording.c). The recorder outlives that.
@@ -129,6 +131,8 @@ zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_recording
 void zr_queue_record_end(zr_queue *queue, zr_recording *recording); // NULL is allowed
 // All that this build has, for tests and doctor: NULL-terminated.
 const zr_backend *const *zr_backends(void);
+// Their names as zr_queue_open takes them, those that this processor offers, in words.
+void zr_backends_offered(char *out, size_t size);
 // Whether this processor has the instructions of a backend: no function of one that it lacks may be called.
 bool zr_backend_offered(const zr_backend *backend);
 

@@ -4,11 +4,15 @@
 #include "base/random.h"
 #include "compute/backends.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const zr_backend *const backends[] = {
-    // of one name, the widest instruction set first
+    // of one name, the best path first
     &zr_ref_backend,
+#ifdef ZR_COMPUTE_ONEDNN
+    &zr_cpu_backend_amx,      &zr_cpu_backend_avx512_bf16,
+#endif
 #ifdef ZR_COMPUTE_X86
     &zr_cpu_backend_avx512,   &zr_cpu_backend_avx2,
 #endif
@@ -22,6 +26,10 @@ const zr_backend *const *zr_backends(void)
 
 static bool path_offered(const char *path, const zr_cpu_features *features)
 {
+    if (strcmp(path, "amx") == 0)
+        return features->amx_bf16;
+    if (strcmp(path, "avx512_bf16") == 0)
+        return features->avx512_bf16;
     if (strcmp(path, "avx512") == 0)
         return features->avx512 && features->avx2_fma;
     if (strcmp(path, "avx2") == 0)
@@ -35,38 +43,61 @@ bool zr_backend_offered(const zr_backend *backend)
     const char *path = backend->path();
 #ifdef ZR_COMPUTE_X86
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
     if (strcmp(path, "avx2") == 0)
         return avx2;
     if (strcmp(path, "avx512") == 0)
-        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512vl");
+        return avx512;
+    if (strcmp(path, "avx512_bf16") == 0)
+        return avx512 && __builtin_cpu_supports("avx512bf16");
+    if (strcmp(path, "amx") == 0)
+        return avx512 && __builtin_cpu_supports("avx512bf16") && zr_cpu_keeps_tiles();
 #endif
     return strcmp(path, "portable") == 0;
+}
+
+// "cpu (cpu:avx2), cpu:avx2, cpu:portable, ref": with the best path in brackets.
+void zr_backends_offered(char *out, size_t size)
+{
+    zr_cpu_features features = zr_cpu_detect();
+    size_t at = 0;
+    for (int i = 0; backends[i] && at < size; i++) {
+        const char *path = backends[i]->path();
+        if (strcmp(backends[i]->name, "cpu") != 0 || !path_offered(path, &features))
+            continue;
+        at += (size_t)(at ? snprintf(out + at, size - at, ", cpu:%s", path) : snprintf(out, size, "cpu (that is cpu:%s), cpu:%s", path, path));
+    }
+    if (at < size)
+        snprintf(out + at, size - at, ", ref");
+}
+
+static zero_status not_offered(const char *name, const char *path, zero_status code, zero_error *error)
+{
+    char offered[160];
+    zr_backends_offered(offered, sizeof offered);
+    return zr_fail(error, code, "there is no backend \"%s%s%s\" here; this build on this processor offers %s", name, path ? ":" : "",
+                   path ? path : "", offered);
 }
 
 zero_status zr_backend_find(const char *name, const char *isa, const zr_backend **out, zero_error *error)
 {
     zr_cpu_features features = zr_cpu_detect();
-    bool known = false, built = false;
+    const char *colon = isa ? NULL : strchr(name, ':');
+    size_t length = colon ? (size_t)(colon - name) : strlen(name);
+    const char *path = colon ? colon + 1 : isa;
+    bool known = false;
     for (int i = 0; backends[i]; i++) {
-        if (strcmp(backends[i]->name, name) != 0)
+        const char *its = backends[i]->path();
+        if (strncmp(backends[i]->name, name, length) != 0 || backends[i]->name[length])
             continue;
         known = true;
-        if (isa && strcmp(backends[i]->path(), isa) != 0)
-            continue;
-        built = true;
-        if (!path_offered(backends[i]->path(), &features))
+        if ((path && strcmp(its, path) != 0) || !path_offered(its, &features))
             continue;
         *out = backends[i];
         return ZERO_OK;
     }
-    if (!known)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "opening a compute queue: there is no backend \"%s\"; there are \"cpu\" and \"ref\"", name);
-    if (!built)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "opening a compute queue: backend \"%s\" of this build has no path \"%s\"", name, isa);
-    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "opening a compute queue: this processor does not offer \"%s\"", isa);
+    return not_offered(name, isa, known && !colon ? ZERO_ERR_UNSUPPORTED : ZERO_ERR_USAGE, error);
 }
 
 zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_queue **out, zero_error *error)

@@ -42,3 +42,20 @@ plan = json.load(open("plan.json"))
 b, n, text = plan["rows"][0]["bytes"], plan["parameters"], json.dumps(plan["rows"][0])
 assert abs(b["parameters"] - 2 * n) < 1e6 and abs(b["gradients"] - 2 * n) < 1e6 and abs(b["optimizer"] - 12 * n) < 1e6, text
 P
+
+# Each path that this processor offers, by its name: the same training to rounding, and config.json says which it was.
+offered=$("$ZERO" doctor | sed -n 's/^backends *cpu (that is [^)]*), //p' | tr -d ,)
+[ -n "$offered" ] || fail "zero doctor names no backend"
+for backend in $offered; do
+    run --dtype bf16 --steps 3 --backend "$backend" --out "by-$backend"
+    [ "$backend" = ref ] || { grep -qF "\"backend\": \"$backend\"," "by-$backend/config.json" && grep -qF "\"instructions\": \"${backend#cpu:}\"," "by-$backend/config.json"; } ||
+        fail "not by $backend: $(grep -E '"backend"|"instructions"' "by-$backend/config.json")"
+done
+python3 - $offered <<'P' || fail "paths differ by more than rounding: $offered"
+import json, sys
+runs = {b: [json.loads(l)["loss"] for l in open("by-" + b + "/metrics.jsonl") if '"loss"' in l] for b in sys.argv[1:]}
+assert all(len(r) == 3 and all(abs(x - y) < 1e-2 for x, y in zip(r, runs["ref"])) for r in runs.values()), runs
+P
+for name in cpu:mmx cpu: gpu ref:avx2; do
+    refused 64 "there is no backend \"$name\" here; this build on this processor offers cpu (that is" "$ZERO" train --new $TINY --data nowhere.txt --out out --backend $name
+done

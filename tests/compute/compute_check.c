@@ -132,29 +132,48 @@ void check_queue_close(zr_queue *queue)
     zr_queue_close(queue);
 }
 
-void check_each_cpu(check_body *test)
+static int check_path(const char *path, zr_queue *ref, check_body *test)
+{
+    zr_queue *single = check_queue("cpu", path, 1);
+    if (!single) {
+        print_message("SKIPPED: this processor does not offer path %s\n", path);
+        return 0;
+    }
+    for (int threads = 1; threads <= 3; threads++) {
+        zr_queue *queue = check_queue("cpu", path, threads);
+        assert_non_null(queue);
+        test(queue, single, ref);
+        check_queue_close(queue);
+    }
+    check_queue_close(single);
+    return 1;
+}
+
+static void check_paths(check_body *test, bool all)
 {
     zr_queue *ref = check_queue("ref", NULL, 1);
     assert_non_null(ref);
     int ran = 0;
+    const zr_row_ops *before = NULL;
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
-        if (strcmp((*backend)->name, "cpu") != 0)
+        if (strcmp((*backend)->name, "cpu") != 0 || (!all && (*backend)->rows == before))
             continue;
-        zr_queue *single = check_queue("cpu", (*backend)->path(), 1);
-        if (!single) {
-            print_message("SKIPPED: this processor does not offer path %s\n", (*backend)->path());
-            continue;
-        }
-        for (int threads = 1; threads <= 3; threads++, ran++) {
-            zr_queue *queue = check_queue("cpu", (*backend)->path(), threads);
-            assert_non_null(queue);
-            test(queue, single, ref);
-            check_queue_close(queue);
-        }
-        check_queue_close(single);
+        int offered = check_path((*backend)->path(), ref, test);
+        before = offered ? (*backend)->rows : before;
+        ran += offered;
     }
     assert_true(ran > 0);
     check_queue_close(ref);
+}
+
+void check_each_cpu(check_body *test)
+{
+    check_paths(test, true);
+}
+
+void check_each_kernels(check_body *test)
+{
+    check_paths(test, false);
 }
 
 static void check_element(const char *what, int64_t i, int64_t count, double got, double want, double allowed)

@@ -30,6 +30,8 @@ void array_free(void *p);                                                // NULL
 // and one thread; all queues have scratch for every product of these tests.
 typedef void check_body(zr_queue *queue, zr_queue *single, zr_queue *ref);
 void check_each_cpu(check_body *test);
+// The same without paths whose kernels, but for products, are those of one that was called before.
+void check_each_kernels(check_body *test);
 zr_queue *check_queue(const char *name, const char *isa, int threads);
 void check_queue_close(zr_queue *queue);
 

@@ -240,7 +240,7 @@ static void types_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_stores_every_type(void **state)
 {
-    check_each_cpu(types_body);
+    check_each_kernels(types_body);
 }
 
 // ---- cpu against ref ----
@@ -272,7 +272,7 @@ static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_agrees(void **state)
 {
-    check_each_cpu(body);
+    check_each_kernels(body);
 }
 
 // Scores of +-1000 and more: the exponentials must be taken of differences, across blocks of keys too.
@@ -292,7 +292,7 @@ static void large_scores(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_bears_large_scores(void **state)
 {
-    check_each_cpu(large_scores);
+    check_each_kernels(large_scores);
 }
 
 // Gradients beyond what fp16 holds become infinite, and no others.
@@ -322,7 +322,7 @@ static void overflow(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_overflows_in_fp16(void **state)
 {
-    check_each_cpu(overflow);
+    check_each_kernels(overflow);
 }
 
 static void case_qkv_set(attention_case *c, const float *qkv)
@@ -365,7 +365,7 @@ static void later_positions(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_is_causal(void **state)
 {
-    check_each_cpu(later_positions);
+    check_each_kernels(later_positions);
 }
 
 static void evaluation(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -386,7 +386,7 @@ static void evaluation(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_evaluates(void **state)
 {
-    check_each_cpu(evaluation);
+    check_each_kernels(evaluation);
 }
 
 int main(void)

@@ -138,7 +138,7 @@ static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void decoding_is_forward(void **state)
 {
-    check_each_cpu(body);
+    check_each_kernels(body);
 }
 
 int main(void)

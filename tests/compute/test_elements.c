@@ -74,7 +74,7 @@ static void gelu_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_gelu_agrees(void **state)
 {
-    check_each_cpu(gelu_body);
+    check_each_kernels(gelu_body);
 }
 
 static void ref_gelu_rounds_once(void **state)
@@ -135,7 +135,7 @@ static void add_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void add_agrees(void **state)
 {
-    check_each_cpu(add_body);
+    check_each_kernels(add_body);
 }
 
 static float *column_sum_of(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, bool add)
@@ -186,7 +186,7 @@ static void column_sum_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void column_sum_agrees(void **state)
 {
-    check_each_cpu(column_sum_body);
+    check_each_kernels(column_sum_body);
 }
 
 // ---- conversions ----
@@ -253,7 +253,7 @@ static void convert_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void convert_agrees(void **state)
 {
-    check_each_cpu(convert_body);
+    check_each_kernels(convert_body);
 }
 
 // ---- dropout ----
@@ -299,7 +299,7 @@ static void dropout_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void dropout_agrees(void **state)
 {
-    check_each_cpu(dropout_body);
+    check_each_kernels(dropout_body);
 }
 
 static void dropout_keeps_as_many_as_it_should(void **state)
@@ -424,7 +424,7 @@ static void embedding_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void embedding_agrees(void **state)
 {
-    check_each_cpu(embedding_body);
+    check_each_kernels(embedding_body);
 }
 
 // ---- bytes ----
@@ -452,7 +452,7 @@ static void bytes_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void bytes_are_moved(void **state)
 {
-    check_each_cpu(bytes_body);
+    check_each_kernels(bytes_body);
 }
 
 int main(void)

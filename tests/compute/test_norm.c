@@ -135,7 +135,7 @@ static void norm_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_norm_agrees(void **state)
 {
-    check_each_cpu(norm_body);
+    check_each_kernels(norm_body);
 }
 
 // Without statistics, in place of what is added, and where the rows are many.
@@ -170,7 +170,7 @@ static void norm_variants_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_norm_variants(void **state)
 {
-    check_each_cpu(norm_variants_body);
+    check_each_kernels(norm_variants_body);
 }
 
 static void norm_far_from_zero(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -189,7 +189,7 @@ static void norm_far_from_zero(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_norm_far_from_zero(void **state)
 {
-    check_each_cpu(norm_far_from_zero);
+    check_each_kernels(norm_far_from_zero);
 }
 
 // Rows: subnormal in fp16; without any variance; with a NaN; beyond fp16 once added.
@@ -230,7 +230,7 @@ static void norm_extremes_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_norm_extremes(void **state)
 {
-    check_each_cpu(norm_extremes_body);
+    check_each_kernels(norm_extremes_body);
 }
 
 // ---- ref: the definition in long double, and finite differences of it ----

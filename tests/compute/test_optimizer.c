@@ -64,7 +64,7 @@ static void vectors_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void all_meet_vectors(void **state)
 {
-    check_each_cpu(vectors_body);
+    check_each_kernels(vectors_body);
 }
 
 // By hand: c = 0.9 m + 0.1 g; p = p (1 - lr wd) - lr sign(c); m = 0.999 m + 0.001 g.
@@ -84,7 +84,7 @@ static void lion_by_hand(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void lion_is_right(void **state)
 {
-    check_each_cpu(lion_by_hand);
+    check_each_kernels(lion_by_hand);
 }
 
 typedef struct precision {
@@ -233,7 +233,7 @@ static void update_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_update_agrees(void **state)
 {
-    check_each_cpu(update_body);
+    check_each_kernels(update_body);
 }
 
 // A step from zero states, gradients of zero, of 1e30 (its square is not finite, and fp16 holds infinity), of the least number
@@ -272,7 +272,7 @@ static void update_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_update_extremes(void **state)
 {
-    check_each_cpu(update_extremes);
+    check_each_kernels(update_extremes);
 }
 
 // Masters at the edges of both 16-bit types, subtracted nothing from.
@@ -298,7 +298,7 @@ static void copy_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void copies_hold_extremes(void **state)
 {
-    check_each_cpu(copy_extremes);
+    check_each_kernels(copy_extremes);
 }
 
 // ---- sums of squares ----
@@ -350,7 +350,7 @@ static void squares_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void square_sums_agree(void **state)
 {
-    check_each_cpu(squares_body);
+    check_each_kernels(squares_body);
 }
 
 // ---- LAMB ----
@@ -381,7 +381,7 @@ static void lamb_vectors_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void lamb_meets_vectors(void **state)
 {
-    check_each_cpu(lamb_vectors_body);
+    check_each_kernels(lamb_vectors_body);
 }
 
 static void lamb_body_of(precision in, zr_queue *queue, zr_queue *ref)
@@ -430,7 +430,7 @@ static void lamb_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void lamb_agrees(void **state)
 {
-    check_each_cpu(lamb_body);
+    check_each_kernels(lamb_body);
 }
 
 int main(void)

@@ -154,8 +154,8 @@ static void ref_agrees_with_long_double(void **state)
 }
 
 // Every path and 1, 2 and 3 threads: queue[path][threads-1]; NULL where this processor lacks the path.
-#define PATHS 3
-static const char *const paths[PATHS] = {"portable", "avx2", "avx512"};
+#define PATHS 5
+static const char *const paths[PATHS] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
 typedef struct queues {
     zr_queue *ref, *cpu[PATHS][3];
 } queues;
@@ -188,7 +188,9 @@ static int queues_close(void **state)
 // Whether a queue's products of this kind are our own, whose bits depend on the operands alone.
 static bool own(const zr_queue *queue, zero_dtype dtype)
 {
-    return strcmp(queue->backend->path(), "avx512") != 0 || dtype == ZERO_F16;
+    const char *path = queue->backend->path();
+    bool in_bf16 = strcmp(path, "avx512_bf16") == 0 || strcmp(path, "amx") == 0;
+    return dtype == ZERO_F32 ? strcmp(path, "avx512") != 0 && !in_bf16 : dtype == ZERO_F16 || !in_bf16;
 }
 
 // Errors of about sqrt(k) roundings of sums that are about sqrt(k) large, four times over; and two elements of A whose gelu,
@@ -361,7 +363,7 @@ static void gelu_stands_for_stored(void **state)
 }
 
 #ifdef ZR_COMPUTE_ONEDNN
-// oneDNN's table is that of path avx512 alone, but its functions run anywhere: here on a queue of whatever path there is, and
+// oneDNN's table is that of the paths of AVX-512 alone, but its functions run anywhere: here on a queue of whatever path there is, and
 // asked for bf16 too, which is done by what stands behind it where oneDNN refuses.
 static void onednn_agrees(void **state)
 {
@@ -373,7 +375,7 @@ static void onednn_agrees(void **state)
     const zr_backend *inner = queue->backend;
     void *impl = queue->impl;
     through.product = &zr_cpu_dnnl_ops;
-    assert_int_equal(zr_cpu_dnnl_open(queue, all->cpu[0][1]->backend->product, true, &error), ZERO_OK);
+    assert_int_equal(zr_cpu_dnnl_open(queue, all->cpu[0][1]->backend->product, ZR_CPU_DNNL_TILES, &error), ZERO_OK);
     queue->backend = &through;
     for (int s = 0; s < ZR_COUNT(shapes); s++)
         for (int i = 0; i < COMBINATIONS * 2 * STORAGE_TYPES && shapes[s].m * shapes[s].n * shapes[s].k < LARGE; i++) {

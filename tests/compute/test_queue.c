@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 static void names_and_paths(void **state)
@@ -12,14 +13,44 @@ static void names_and_paths(void **state)
     assert_int_equal(zr_queue_open("gpu", NULL, 1, &queue, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "gpu"));
     assert_int_equal(zr_queue_open("cpu", "mmx", 1, &queue, &error), ZERO_ERR_UNSUPPORTED);
-    assert_non_null(strstr(error.message, "mmx"));
+    assert_non_null(strstr(error.message, "\"cpu:mmx\""));
+    assert_int_equal(zr_queue_open("cpu:mmx", NULL, 1, &queue, &error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "\"cpu:mmx\" here; this build on this processor offers cpu (that is cpu:"));
+    assert_non_null(strstr(error.message, "cpu:portable, ref"));
+    assert_int_equal(zr_queue_open("cpu:", NULL, 1, &queue, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_queue_open("ref:avx2", NULL, 1, &queue, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_queue_open("cp", NULL, 1, &queue, &error), ZERO_ERR_USAGE);
     assert_int_equal(zr_queue_open("cpu", NULL, 0, &queue, &error), ZERO_ERR_USAGE);
     assert_int_equal(zr_queue_open("cpu", "portable", 2, &queue, &error), ZERO_OK);
     assert_string_equal(queue->backend->path(), "portable");
     assert_string_equal(queue->backend->name, "cpu");
     assert_int_equal(queue->threads, 2);
     zr_queue_close(queue);
+    assert_int_equal(zr_queue_open("cpu:portable", NULL, 1, &queue, &error), ZERO_OK);
+    assert_string_equal(queue->backend->path(), "portable");
+    zr_queue_close(queue);
     zr_queue_close(NULL);
+}
+
+// Each path that is offered is there by name, also in one process with the others; each other one is refused, and says so.
+static void each_path_has_a_name(void **state)
+{
+    char offered[160], name[32];
+    zr_backends_offered(offered, sizeof offered);
+    for (const zr_backend *const *b = zr_backends(); *b; b++) {
+        zero_error error = {0};
+        zr_queue *queue = NULL;
+        bool cpu = strcmp((*b)->name, "cpu") == 0;
+        snprintf(name, sizeof name, cpu ? "cpu:%s" : "%s", cpu ? (*b)->path() : (*b)->name);
+        zero_status status = zr_queue_open(name, NULL, 1, &queue, &error);
+        assert_int_equal(status, zr_backend_offered(*b) ? ZERO_OK : ZERO_ERR_USAGE);
+        assert_int_equal(strstr(offered, name) != NULL, zr_backend_offered(*b));
+        if (status == ZERO_OK)
+            assert_ptr_equal(queue->backend, *b);
+        else
+            assert_non_null(strstr(error.message, offered));
+        zr_queue_close(queue);
+    }
 }
 
 static void best_path_is_chosen(void **state)
@@ -137,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_paths),
+        cmocka_unit_test(each_path_has_a_name),
         cmocka_unit_test(best_path_is_chosen),
         cmocka_unit_test(failing_allocations_leave_nothing),
         cmocka_unit_test(a_shape_allocates_once),

@@ -87,7 +87,7 @@ static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_agrees(void **state)
 {
-    check_each_cpu(body);
+    check_each_kernels(body);
 }
 
 // ---- the definition ----
@@ -153,7 +153,7 @@ static void in_place(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void dx_may_be_dy(void **state)
 {
-    check_each_cpu(in_place);
+    check_each_kernels(in_place);
 }
 
 int main(void)

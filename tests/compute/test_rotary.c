@@ -74,7 +74,7 @@ static void rotate_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_turns(void **state)
 {
-    check_each_cpu(rotate_body);
+    check_each_kernels(rotate_body);
 }
 
 // ---- silu(gate) * up ----
@@ -147,7 +147,7 @@ static void gate_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_gates(void **state)
 {
-    check_each_cpu(gate_body);
+    check_each_kernels(gate_body);
 }
 
 int main(void)

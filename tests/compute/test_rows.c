@@ -117,7 +117,7 @@ static void loss_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_loss_agrees(void **state)
 {
-    check_each_cpu(loss_body);
+    check_each_kernels(loss_body);
 }
 
 static void loss_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -144,7 +144,7 @@ static void loss_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_loss_extremes(void **state)
 {
-    check_each_cpu(loss_extremes);
+    check_each_kernels(loss_extremes);
 }
 
 // Half precision overflows where the scaled gradient does, and nowhere else.
@@ -162,7 +162,7 @@ static void loss_overflows(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_loss_overflows(void **state)
 {
-    check_each_cpu(loss_overflows);
+    check_each_kernels(loss_overflows);
 }
 
 static void softmax_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -189,7 +189,7 @@ static void softmax_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_softmax_agrees(void **state)
 {
-    check_each_cpu(softmax_body);
+    check_each_kernels(softmax_body);
 }
 
 int main(void)

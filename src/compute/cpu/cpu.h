@@ -23,9 +23,13 @@ extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_thin_ops); // of up to THIN_ROWS
 #endif
 
 // oneDNN's products, and the caches behind queue->impl; where oneDNN is built in. otherwise: for what oneDNN is not asked.
-// bf16: whether it is asked for ZERO_BF16.
+typedef enum zr_cpu_dnnl_use { // what oneDNN is asked for; more than the processor has is harmless
+    ZR_CPU_DNNL_F32,   // products in fp32
+    ZR_CPU_DNNL_BF16,  // in bf16 too, without tiles
+    ZR_CPU_DNNL_TILES, // and with them
+} zr_cpu_dnnl_use;
 extern const zr_product_ops zr_cpu_dnnl_ops;
-zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, bool bf16, zero_error *error);
+zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, zr_cpu_dnnl_use use, zero_error *error);
 void zr_cpu_dnnl_close(zr_queue *queue);
 
 // Tasks [first, last) of a job, on worker `worker` (0 .. threads-1).

@@ -1,5 +1,4 @@
 // The cpu backend put together for one instruction set.
-#include "base/cpu.h"
 #include "compute/cpu/cpu.h"
 #include "compute/cpu/cpu_vector.h"
 
@@ -29,11 +28,29 @@ static int64_t cpu_multiply_add(int64_t rounds)
 #if defined(ZR_COMPUTE_ONEDNN) && defined(__AVX512F__)
 #define PRODUCT_OPS zr_cpu_dnnl_ops
 
+static const char *path_avx512_bf16(void)
+{
+    return "avx512_bf16";
+}
+
+static const char *path_amx(void)
+{
+    return "amx";
+}
+
 static zero_status cpu_open(zr_queue *queue, zero_error *error)
 {
-    zr_cpu_features features = zr_cpu_detect();
-    bool bf16 = features.avx512_bf16 || features.amx_bf16;
-    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), bf16, error);
+    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_F32, error);
+}
+
+static zero_status open_avx512_bf16(zr_queue *queue, zero_error *error)
+{
+    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_BF16, error);
+}
+
+static zero_status open_amx(zr_queue *queue, zero_error *error)
+{
+    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_TILES, error);
 }
 
 static void cpu_close(zr_queue *queue)
@@ -54,15 +71,16 @@ static void cpu_close(zr_queue *queue)
 }
 #endif
 
-const zr_backend ZR_CPU_TABLE(zr_cpu_backend) = {
-    .name = "cpu",
-    .product = &PRODUCT_OPS,
-    .rows = &ZR_CPU_TABLE(zr_cpu_row_ops),
-    .attention = &ZR_CPU_TABLE(zr_cpu_attention_ops),
-    .elements = &ZR_CPU_TABLE(zr_cpu_element_ops),
-    .optimizer = &ZR_CPU_TABLE(zr_cpu_optimizer_ops),
-    .path = cpu_path,
-    .multiply_add = cpu_multiply_add,
-    .open = cpu_open,
-    .close = cpu_close,
-};
+#define BACKEND(its_path, its_open)                                                                                     \
+    {                                                                                                                   \
+        .name = "cpu", .product = &PRODUCT_OPS, .rows = &ZR_CPU_TABLE(zr_cpu_row_ops),                                  \
+        .attention = &ZR_CPU_TABLE(zr_cpu_attention_ops), .elements = &ZR_CPU_TABLE(zr_cpu_element_ops),                \
+        .optimizer = &ZR_CPU_TABLE(zr_cpu_optimizer_ops), .path = its_path, .multiply_add = cpu_multiply_add,           \
+        .open = its_open, .close = cpu_close,                                                                           \
+    }
+
+const zr_backend ZR_CPU_TABLE(zr_cpu_backend) = BACKEND(cpu_path, cpu_open);
+#if defined(ZR_COMPUTE_ONEDNN) && defined(__AVX512F__)
+const zr_backend zr_cpu_backend_avx512_bf16 = BACKEND(path_avx512_bf16, open_avx512_bf16);
+const zr_backend zr_cpu_backend_amx = BACKEND(path_amx, open_amx);
+#endif

@@ -40,7 +40,7 @@ typedef struct cache {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     const zr_product_ops *otherwise;
-    bool bf16; // oneDNN multiplies it
+    zr_cpu_dnnl_use use;
     int count, capacity;
     kept *at;
     int size_count, size_capacity;
@@ -108,15 +108,29 @@ static void layouts_destroy(layout at[D + 1])
         layout_destroy(&at[i]);
 }
 
+static bool is_any(const_dnnl_primitive_desc_t desc)
+{
+    return true;
+}
+
+// oneDNN tells its implementations apart by name alone: "brg:avx512_core_amx_bf16", "brg:avx512_core_bf16", "gemm:jit", of which the
+// last takes whatever the processor has.
+static bool is_without_tiles(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strstr(name, "brg") && !strstr(name, "amx");
+}
+
 // at and *out are zeroed; what a failure leaves in them is the caller's to destroy.
-static dnnl_status_t described_create(dnnl_engine_t engine, const zr_product *product, layout at[D + 1], dnnl_primitive_desc_t *out)
+static dnnl_status_t described_create(const cache *of, const zr_product *product, layout at[D + 1], dnnl_primitive_desc_t *out)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t status = layouts_create(product, at);
     if (status == dnnl_success)
         status = attributes_create(product, &attr);
     if (status == dnnl_success)
-        status = matmul_create(engine, at, product->epilogue == ZR_EPILOGUE_BIAS, attr, out);
+        status = matmul_create(of->engine, at, product->epilogue == ZR_EPILOGUE_BIAS, attr,
+                               product->dtype == ZERO_BF16 && of->use == ZR_CPU_DNNL_BF16 ? is_without_tiles : is_any, out);
     if (attr)
         dnnl_primitive_attr_destroy(attr);
     return status;
@@ -137,20 +151,20 @@ static dnnl_status_t scratch_create(dnnl_engine_t engine, const_dnnl_primitive_d
 }
 
 // entry is zeroed; what a failure leaves in it kept_destroy takes away.
-static dnnl_status_t kept_create(dnnl_engine_t engine, const zr_product *product, kept *entry)
+static dnnl_status_t kept_create(const cache *of, const zr_product *product, kept *entry)
 {
     layout at[D + 1] = {0};
     dnnl_primitive_desc_t desc = NULL;
     bool bias = product->epilogue == ZR_EPILOGUE_BIAS;
     entry->product = *product;
-    dnnl_status_t status = described_create(engine, product, at, &desc);
+    dnnl_status_t status = described_create(of, product, at, &desc);
     if (status == dnnl_success)
         status = dnnl_primitive_create(&entry->primitive, desc);
     if (status == dnnl_success)
-        status = scratch_create(engine, desc, entry);
+        status = scratch_create(of->engine, desc, entry);
     for (int i = A; i <= D && status == dnnl_success; i++)
         if (i != BIAS || bias)
-            status = dnnl_memory_create(&entry->memory[i], layout_use(&at[i]), engine, DNNL_MEMORY_NONE);
+            status = dnnl_memory_create(&entry->memory[i], layout_use(&at[i]), of->engine, DNNL_MEMORY_NONE);
     if (desc)
         dnnl_primitive_desc_destroy(desc);
     layouts_destroy(at);
@@ -183,7 +197,7 @@ static zero_status cache_find(zr_queue *queue, const zr_product *product, kept *
     memset(entry, 0, sizeof(*entry));
     int before = omp_get_max_threads();
     omp_set_num_threads(queue->threads);
-    dnnl_status_t status = kept_create(of->engine, product, entry);
+    dnnl_status_t status = kept_create(of, product, entry);
     omp_set_num_threads(before);
     if (status != dnnl_success) {
         kept_destroy(entry);
@@ -199,7 +213,7 @@ static zero_status cache_find(zr_queue *queue, const zr_product *product, kept *
 // Whether oneDNN is asked at all.
 static bool foreign(const cache *of, const zr_product *p)
 {
-    bool typed = p->dtype == ZERO_F32 || (p->dtype == ZERO_BF16 && of->bf16);
+    bool typed = p->dtype == ZERO_F32 || (p->dtype == ZERO_BF16 && of->use != ZR_CPU_DNNL_F32);
     bool sloped = p->epilogue != ZR_EPILOGUE_GELU_BACKWARD || p->out == p->dtype; // the slope's kernel has one type
     return typed && sloped && p->m > 0 && p->n > 0 && p->k > 0;
 }
@@ -232,7 +246,7 @@ static size_t wanted_bytes(zr_queue *queue, const zr_product *plain)
     dnnl_primitive_desc_t desc = NULL;
     int before = omp_get_max_threads();
     omp_set_num_threads(queue->threads);
-    dnnl_status_t status = described_create(of->engine, plain, at, &desc);
+    dnnl_status_t status = described_create(of, plain, at, &desc);
     omp_set_num_threads(before);
     size_t bytes = status == dnnl_success ? described_bytes(desc) : status == dnnl_unimplemented ? of->otherwise->scratch(queue, plain) : 0;
     if (desc)
@@ -431,13 +445,13 @@ static size_t scratch(zr_queue *queue, const zr_product *product)
     return ZR_MAX(parts_bytes(queue, product, known), gelu_bytes(product) + known->wanted);
 }
 
-zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, bool bf16, zero_error *error)
+zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, zr_cpu_dnnl_use use, zero_error *error)
 {
     cache *of = zr_alloc(sizeof(*of), error);
     if (!of)
         return ZERO_ERR_MEMORY;
     of->otherwise = otherwise;
-    of->bf16 = bf16;
+    of->use = use;
     queue->impl = of;
     dnnl_status_t status = dnnl_engine_create(&of->engine, dnnl_cpu, 0);
     if (status == dnnl_success)
