@@ -1,5 +1,5 @@
-// Whether a training can go on from what a checkpoint's manifest says of it, and from where: its numbers are possible ones, optimizer and
-// batch are the same, and the loss scale goes on or begins anew.
+// Whether a training can go on from what a checkpoint's manifest says of it, and from where: its numbers are possible ones, optimizer,
+// batch and model are the same, and the loss scale goes on or begins anew.
 #include "api/checkpoint.h"
 
 #include "checkpoint/state_check.h"

@@ -80,7 +80,7 @@ go_on --out low --steps 3 --dtype fp16 || fail "a dynamic scale after another: $
 [ "$(scale_at low 3)" = 1024.0 ] || fail "a dynamic scale of 1024 goes on at $(scale_at low 3)"
 ! grep -q 'loss scale' out.txt err.txt || fail "a scale that goes on is told: $(cat out.txt err.txt)"
 
-# What a manifest says must be possible: a key, what it says and its range are named. The last value is told.
+# What a manifest says must be possible: the key, what it says and its range are named (tests/checkpoint/test_state_check.c has every key).
 impossible() { # impossible KEY VALUE RANGE
     rm -rf crafted && cp -r single crafted && manifest crafted 2 "$1" "$2" && rm -rf crafted/checkpoints/step-00000001
     expect 65 "$ZERO" train $SMALL --resume --steps 4 --out crafted
@@ -88,12 +88,8 @@ impossible() { # impossible KEY VALUE RANGE
     told "$3"
 }
 impossible step -5 "from 0 to 1000000000000"
-impossible step '"two"' "from 0 to 1000000000000"
 impossible updates 9223372036854775807 "from 0 to 1000000000000"
 impossible loss_scale.scale 0.0 "from 1e-40 to 1e+40"
-impossible gradient_scale 1e300 "from 1e-40 to 1e+40"
-impossible loss_scale.hysteresis 4294967297 "from 0 to 1000000"
-impossible train.lines -1 "from 0 to"
 
 # A model of the same shapes that computes something else: both values are named, by resume, verify and diff.
 refuses_model() { # refuses_model RUN KEY WAS IS CHANGED_SPEC...: the run goes on with no other model than its own
