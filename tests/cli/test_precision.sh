@@ -59,3 +59,11 @@ P
 for name in cpu:mmx cpu: gpu ref:avx2; do
     refused 64 "there is no backend \"$name\" here; this build on this processor offers cpu (that is" "$ZERO" train --new $TINY --data nowhere.txt --out out --backend $name
 done
+
+# Too little address space for oneDNN's compiler ends with a line, not with a signal. (A sanitizer has no such limits.)
+for limit in 60000 66000 72000 78000; do
+    (ulimit -v $limit && "$ZERO" --version >/dev/null 2>&1) || continue
+    code=0
+    (ulimit -v $limit && OMP_NUM_THREADS=1 exec "$ZERO" train --new $TINY --data "$TEXT" --val none --steps 1 --threads 1 --quiet --out small --overwrite) >out.txt 2>err.txt || code=$?
+    [ $code -eq 0 ] || { [ $code -lt 128 ] && [ -s err.txt ]; } || fail "ulimit -v $limit: exit code $code ($(cat err.txt))"
+done

@@ -18,6 +18,7 @@
 
 #include <omp.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef struct kept { // a primitive and what it runs on
     zr_product product;         // as oneDNN is asked for it
@@ -108,10 +109,7 @@ static void layouts_destroy(layout at[D + 1])
         layout_destroy(&at[i]);
 }
 
-static bool is_any(const_dnnl_primitive_desc_t desc)
-{
-    return true;
-}
+static bool is_any(const_dnnl_primitive_desc_t desc) { return true; }
 
 // oneDNN tells its implementations apart by name alone: "brg:avx512_core_amx_bf16", "brg:avx512_core_bf16", "gemm:jit", of which the
 // last takes whatever the processor has.
@@ -184,6 +182,20 @@ static zero_status cache_reserve(cache *of, zero_error *error)
     return ZERO_OK;
 }
 
+// oneDNN does not look whether it got the memory that its compiler writes code to: it is made sure of before. A primitive has up to 32
+// kernels, each of which begins with 256 KiB.
+static zero_status has_room_for_code(const zr_product *p, zero_error *error)
+{
+    const size_t room = 16 << 20; // bytes
+    void *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return zr_fail(error, ZERO_ERR_MEMORY,
+                       "product m %lld, n %lld, k %lld: oneDNN needs %zu MiB of address space to compile it, which this process does not get (ulimit -v; --backend cpu:avx2 "
+                       "compiles nothing)", (long long)p->m, (long long)p->n, (long long)p->k, room >> 20);
+    munmap(at, room);
+    return ZERO_OK;
+}
+
 static zero_status cache_find(zr_queue *queue, const zr_product *product, kept **out, zero_error *error)
 {
     cache *of = queue->impl;
@@ -192,6 +204,7 @@ static zero_status cache_find(zr_queue *queue, const zr_product *product, kept *
         if (same(&of->at[i].product, product))
             return ZERO_OK;
     }
+    ZERO_TRY(has_room_for_code(product, error));
     ZERO_TRY(cache_reserve(of, error));
     kept *entry = &of->at[of->count];
     memset(entry, 0, sizeof(*entry));
