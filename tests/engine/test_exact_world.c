@@ -217,7 +217,7 @@ static void a_checkpoint_goes_on_in_any_world(void **state)
         }
     }
     harness_failure failure;
-    harness_case halves = {.stage = 1, .ranks = 1, .accumulation = MICRO_BATCHES / 2, .batch = 2, .precision = EXACT, .load = path};
+    harness_case halves = {.stage = 1, .ranks = 1, .accumulation = MICRO_BATCHES / 2, .batch = 2, .dropout = 0.1f, .precision = EXACT, .load = path};
     harness_try(&halves, &other, &failure);
     assert_non_null(strstr(failure.error.message, "train_micro_batch_size_per_gpu of 1, this training has 2"));
     halves.precision = NULL; // to other bits it goes on
