@@ -37,10 +37,10 @@ static const char *tied_head_of(const zero_model *model)
 
 static zero_status load(zero_engine *engine, const char *directory, const zr_weight_view *view, const zero_load_options *options, zero_error *error)
 {
-    const zr_weights_unused unused = {.ignored = options && options->ignore_unused, .tied_head = tied_head_of(zr_engine_plan(engine)->model),
-                                      .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
+    const zr_weights_how how = {.seed = zr_engine_seed(engine), .ignored = options && options->ignore_unused, .tied_head = tied_head_of(zr_engine_plan(engine)->model),
+                                .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
     ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error)); // nobody reads the old weights any more
-    ZERO_TRY(zr_weights_load(zr_engine_comm(engine), directory, view, &unused, error));
+    ZERO_TRY(zr_weights_load(zr_engine_comm(engine), directory, view, &how, error));
     return zr_engine_parameters_changed(engine, error);
 }
 

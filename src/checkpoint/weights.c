@@ -170,12 +170,12 @@ static zero_status sizes_of(const zr_st_set *set, int64_t *sizes, int64_t *block
 }
 
 // Of the places that are drawn among the blocks of all files, those in this one, which begins at block `first` of them.
-static zero_status hash_places(const zr_st_set *set, int f, int64_t size, int64_t first, int64_t all, uint64_t *hash, zero_error *error)
+static zero_status hash_places(const zr_st_set *set, int f, int64_t size, int64_t first, int64_t all, uint64_t seed, uint64_t *hash, zero_error *error)
 {
     char block[LOOKED_AT];
     *hash = (uint64_t)size;
     for (int64_t i = 0; i < ZR_MIN(all, (int64_t)ZR_SAMPLED_BLOCKS); i++) {
-        int64_t at = ((int64_t)zr_permute(0, (uint64_t)i, (uint64_t)all) - first) * LOOKED_AT;
+        int64_t at = ((int64_t)zr_permute(seed, (uint64_t)i, (uint64_t)all) - first) * LOOKED_AT;
         if (at < 0 || at >= size)
             continue;
         size_t bytes = (size_t)ZR_MIN(LOOKED_AT, size - at);
@@ -185,7 +185,7 @@ static zero_status hash_places(const zr_st_set *set, int f, int64_t size, int64_
     return ZERO_OK;
 }
 
-static zero_status look_at_files(const zr_st_set *set, zr_fingerprints *list, zero_error *error)
+static zero_status look_at_files(const zr_st_set *set, uint64_t seed, zr_fingerprints *list, zero_error *error)
 {
     int64_t first = 0, all;
     int64_t *sizes = zr_alloc((size_t)set->file_count * sizeof *sizes, error);
@@ -193,7 +193,7 @@ static zero_status look_at_files(const zr_st_set *set, zr_fingerprints *list, ze
     for (int f = 0; f < set->file_count && status == ZERO_OK; f++) {
         char value[64];
         uint64_t hash;
-        status = hash_places(set, f, sizes[f], first, all, &hash, error);
+        status = hash_places(set, f, sizes[f], first, all, seed, &hash, error);
         snprintf(value, sizeof value, "%lld bytes, hash %016llx", (long long)sizes[f], (unsigned long long)hash);
         zr_fingerprints_add(list, "weights", set->paths[f], value, hash);
         first += (sizes[f] + LOOKED_AT - 1) / LOOKED_AT;
@@ -203,10 +203,10 @@ static zero_status look_at_files(const zr_st_set *set, zr_fingerprints *list, ze
 }
 
 // Each rank reads its ranges from the files that it sees: they are the same ones, as far as their sizes and 4,096 blocks of them tell.
-static zero_status compare_files(zero_comm *comm, const zr_st_set *set, zero_error *error)
+static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t seed, zero_error *error)
 {
     zr_fingerprints list = {0};
-    zero_status status = zr_comm_agree(comm, comm->size > 1 ? look_at_files(set, &list, error) : ZERO_OK, error);
+    zero_status status = zr_comm_agree(comm, comm->size > 1 ? look_at_files(set, seed, &list, error) : ZERO_OK, error);
     if (status == ZERO_OK)
         return zr_comm_compare_fingerprints(comm, &list, error);
     zr_free(list.at);
@@ -214,16 +214,16 @@ static zero_status compare_files(zero_comm *comm, const zr_st_set *set, zero_err
 }
 
 // Every rank checks the whole model, so that all find the same fault; it reads only its own ranges.
-static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set, const zr_weight_view *view, const zr_weights_unused *unused, zero_error *error)
+static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set, const zr_weight_view *view, const zr_weights_how *how, zero_error *error)
 {
     loading load = {comm, set};
     for (int i = 0; i < view->tensor_count; i++)
         ZERO_TRY(check_tensor(set, directory, view->tensors[i], error));
-    ZERO_TRY(zr_weights_check_unused(set, view, unused, error));
+    ZERO_TRY(zr_weights_check_unused(set, view, how, error));
     return zr_view_visit(view, true, read_range, &load, error);
 }
 
-zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view, const zr_weights_unused *unused, zero_error *error)
+zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view, const zr_weights_how *how, zero_error *error)
 {
     zero_error local = {0};
     zr_st_set set;
@@ -232,9 +232,9 @@ zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_wei
     zero_status opened = zr_st_open(directory, &set, error);
     zero_status status = zr_comm_agree(comm, opened, error);
     if (status == ZERO_OK)
-        status = compare_files(comm, &set, error);
+        status = compare_files(comm, &set, how->seed, error);
     if (status == ZERO_OK)
-        status = zr_comm_agree(comm, load_ranges(comm, directory, &set, view, unused, error), error);
+        status = zr_comm_agree(comm, load_ranges(comm, directory, &set, view, how, error), error);
     if (opened == ZERO_OK)
         zr_st_close(&set);
     return status;

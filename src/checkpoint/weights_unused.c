@@ -6,14 +6,14 @@
 
 enum { SHOWN = 10 }; // names in a message
 
-static bool is_left_out(const zr_st_set *set, int t, const bool *used, const zr_weights_unused *how)
+static bool is_left_out(const zr_st_set *set, int t, const bool *used, const zr_weights_how *how)
 {
     const char *name = set->tensors[t].name;
     return used[t] || zr_tensor_is_buffer(name) || (how->tied_head && !strcmp(name, how->tied_head));
 }
 
 // The names, with commas; *count: of all of them. One that stands in several files is in the first.
-static void list_names(const zr_st_set *set, const bool *used, const zr_weights_unused *how, zr_buffer *names, int *count, int *file)
+static void list_names(const zr_st_set *set, const bool *used, const zr_weights_how *how, zr_buffer *names, int *count, int *file)
 {
     *count = 0;
     for (int t = 0; t < set->tensor_count; t++) {
@@ -29,7 +29,7 @@ static void list_names(const zr_st_set *set, const bool *used, const zr_weights_
         zr_buffer_printf(names, " and %d more", *count - SHOWN);
 }
 
-static zero_status say(const zr_st_set *set, const bool *used, const zr_weights_unused *how, zero_error *error)
+static zero_status say(const zr_st_set *set, const bool *used, const zr_weights_how *how, zero_error *error)
 {
     zr_buffer names = {0};
     int count, file = 0;
@@ -47,7 +47,7 @@ static zero_status say(const zr_st_set *set, const bool *used, const zr_weights_
     return status;
 }
 
-zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view, const zr_weights_unused *how, zero_error *error)
+zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view, const zr_weights_how *how, zero_error *error)
 {
     bool *used = zr_alloc(((size_t)set->tensor_count + 1) * sizeof *used, error);
     if (!used)

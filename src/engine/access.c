@@ -10,6 +10,7 @@ const zr_plan *zr_engine_plan(const zero_engine *engine) { return engine->plan; 
 zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->comm; }
 zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
 const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
+uint64_t zr_engine_seed(const zero_engine *engine) { return engine->seed; }
 const zero_logger *zr_engine_logger(const zero_engine *engine) { return &engine->logger; }
 uint32_t zr_engine_changes(const zero_engine *engine) { return engine->changes; }
 void zr_engine_observe(zero_engine *engine, const zr_observer *observer) { engine->observer = *observer; }

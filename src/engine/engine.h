@@ -23,6 +23,7 @@ const zr_plan *zr_engine_plan(const zero_engine *engine);
 zero_comm *zr_engine_comm(const zero_engine *engine);
 zr_queue *zr_engine_queue(const zero_engine *engine);
 const zr_config *zr_engine_config(const zero_engine *engine);
+uint64_t zr_engine_seed(const zero_engine *engine);
 const zero_logger *zr_engine_logger(const zero_engine *engine);
 uint32_t zr_engine_changes(const zero_engine *engine); // zr_lm_changes: what may differ, on purpose, in the model of a checkpoint
 typedef struct zr_span { int64_t first, count; } zr_span;
