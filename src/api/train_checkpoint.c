@@ -66,7 +66,8 @@ static zero_status settle(const zr_train *train, zero_status status, const zero_
 {
     if (status == ZERO_OK || zr_train_is_fatal(status))
         return status;
-    zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld was not saved, training continues: %s", (long long)train->saving_step, error->message);
+    const char *then = train->saving_step == train->steps ? "the run cannot be extended from its end" : "training continues";
+    zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld was not saved, %s: %s", (long long)train->saving_step, then, error->message);
     return ZERO_OK;
 }
 
@@ -203,8 +204,11 @@ zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *err
         return status;
     if (train->saved_step != train->steps && train->saving_step != train->steps) // else it has been tried
         ZERO_TRY(save_now(train, train->steps, false, &last));
+    if (train->saved_step != train->steps && train->saved_step > 0)
+        return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint of its end could be written: %.400s; the newest checkpoint is of step %lld: once there is room, "
+                       "--resume (without --overwrite) goes on from there", why.message, (long long)train->saved_step);
     if (train->saved_step != train->steps)
-        return zr_fail(error, status, "the run has ended, but its model is not written, and no checkpoint could be: %.400s", why.message);
+        return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint could be written: %.400s", why.message);
     return zr_fail(error, status, "the run has ended, but its model is not written: %.400s; \"%.200s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" holds it: once there is room, the same command with --resume "
                    "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR", why.message, out, (long long)train->steps, out);
 }

@@ -151,7 +151,7 @@ static void a_model_that_cannot_be_written_is_in_a_checkpoint(void **state)
     train_ranks(2, &options, jobs);
     full_for[0] = full_for[1] = NULL;
     assert_int_equal(jobs[0].status, ZERO_ERR_IO);
-    assert_non_null(strstr(jobs[0].error.message, "no checkpoint could be"));
+    assert_non_null(strstr(jobs[0].error.message, "neither its model nor a checkpoint"));
 }
 
 static void a_disk_without_room_gets_no_last_checkpoint(void **state)

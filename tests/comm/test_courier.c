@@ -122,20 +122,20 @@ static zero_status wait_with_two_threads(zero_comm *comm, void *user, zero_error
 
 static void a_slow_rank_ends_no_job_where_two_threads_of_another_wait(void **state)
 {
-    late_rank slow = {.naps = 3, .seconds = 0.5, .comes = true};
+    late_rank slow = {.naps = 3, .seconds = 0.85, .comes = true};
     rank_result results[3];
-    run_threads(3, 1.0, wait_with_two_threads, &slow, results);
+    run_threads(3, 1.6, wait_with_two_threads, &slow, results);
     expect_all_ok(results, 3);
 }
 
 // A second sign of life sets back the clocks of all that watch rank 2: who watched another would be first.
 static void a_stopped_rank_is_named_where_two_threads_of_another_wait(void **state)
 {
-    late_rank stopped = {.naps = 2, .seconds = 0.4, .comes = false};
+    late_rank stopped = {.naps = 2, .seconds = 0.5, .comes = false};
     rank_result results[3];
-    run_threads(3, 0.5, wait_with_two_threads, &stopped, results);
+    run_threads(3, 1.0, wait_with_two_threads, &stopped, results);
     for (int r = 0; r < 2; r++)
-        expect_message(&results[r], ZERO_ERR_TIMEOUT, ": rank 2 (alive) made no progress for 0.5 s; it was last seen at step 1");
+        expect_message(&results[r], ZERO_ERR_TIMEOUT, ": rank 2 (alive) made no progress for 1 s; it was last seen at step 1");
 }
 
 int main(void)
