@@ -80,7 +80,7 @@ static bool was_dynamic(const json_t *state, const zr_loss_scale *saved)
 static void tell_scale(const zero_engine *engine, const zr_loss_scale *saved, const zr_loss_scale *now, bool dynamic)
 {
     const zr_loss_scale_spec *spec = &zr_engine_config(engine)->loss_scale;
-    const zero_logger *logger = zr_engine_logger(engine);
+    const zero_logger *logger = zr_engine_comm(engine)->rank == 0 ? zr_engine_logger(engine) : NULL;
     if (spec->kind == ZR_SCALE_DYNAMIC && !dynamic)
         zr_log(logger, ZERO_LOG_INFO, "resume   the loss scale begins anew at %.9g: the checkpoint was made without a dynamic one", now->scale);
     else if (spec->kind == ZR_SCALE_DYNAMIC && now->scale != saved->scale)

@@ -112,12 +112,25 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
         status = zr_states_save_begin(comm, directory, c->vectors.of, c->vectors.count, state, &c->saving, error);
     json_decref(state);
     ZERO_TRY(status);
-    status = zr_workers_create(1, 1, &c->thread, error);
+    status = zr_workers_create(1, 1, &c->thread, &c->error); // which zero_end_checkpoint tells
     if (status == ZERO_OK)
-        status = zr_workers_submit(c->thread, write_all, c, error);
+        status = zr_workers_submit(c->thread, write_all, c, &c->error);
     if (status != ZERO_OK) // ends with everyone else
         advance(c, 0, true, status);
     zr_engine_guard(c->engine, &(zr_guard){await_piece, c});
+    return ZERO_OK;
+}
+
+static zero_status await_nothing(void *user, int piece, zero_error *error)
+{
+    return ZERO_OK;
+}
+
+// All of it is written here. Until zero_end_checkpoint the same is refused as where it is written beside the steps.
+static zero_status save_at_once(zero_checkpoint *c, const char *directory, json_t *more, zero_error *error)
+{
+    ZERO_TRY(zr_checkpoint_save(c->engine, directory, more, error));
+    zr_engine_guard(c->engine, &(zr_guard){await_nothing, NULL});
     return ZERO_OK;
 }
 
@@ -137,7 +150,7 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
         return status;
     }
     init(c, engine);
-    status = zr_engine_can_guard(engine) ? begin(c, directory, more, error) : zr_checkpoint_save(engine, directory, more, error);
+    status = zr_engine_can_guard(engine) ? begin(c, directory, more, error) : save_at_once(c, directory, more, error);
     if (status == ZERO_OK)
         *out = c;
     else

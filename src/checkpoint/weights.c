@@ -155,6 +155,7 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
 }
 
 #define LOOKED_AT ((int64_t)1 << 12) // bytes of a block
+enum { BEAT = 64 };                  // blocks between two signs of life
 
 static zero_status sizes_of(const zr_st_set *set, int64_t *sizes, int64_t *blocks, zero_error *error)
 {
@@ -170,11 +171,13 @@ static zero_status sizes_of(const zr_st_set *set, int64_t *sizes, int64_t *block
 }
 
 // Of the places that are drawn among the blocks of all files, those in this one, which begins at block `first` of them.
-static zero_status hash_places(const zr_st_set *set, int f, int64_t size, int64_t first, int64_t all, uint64_t seed, uint64_t *hash, zero_error *error)
+static zero_status hash_places(zero_comm *comm, const zr_st_set *set, int f, int64_t size, int64_t first, int64_t all, uint64_t seed, uint64_t *hash, zero_error *error)
 {
     char block[LOOKED_AT];
     *hash = (uint64_t)size;
     for (int64_t i = 0; i < ZR_MIN(all, (int64_t)ZR_SAMPLED_BLOCKS); i++) {
+        if (i % BEAT == 0) // a disk that is far away takes its time
+            zr_comm_progress(comm, comm->step);
         int64_t at = ((int64_t)zr_permute(seed, (uint64_t)i, (uint64_t)all) - first) * LOOKED_AT;
         if (at < 0 || at >= size)
             continue;
@@ -185,7 +188,7 @@ static zero_status hash_places(const zr_st_set *set, int f, int64_t size, int64_
     return ZERO_OK;
 }
 
-static zero_status look_at_files(const zr_st_set *set, uint64_t seed, zr_fingerprints *list, zero_error *error)
+static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t seed, zr_fingerprints *list, zero_error *error)
 {
     int64_t first = 0, all;
     int64_t *sizes = zr_alloc((size_t)set->file_count * sizeof *sizes, error);
@@ -193,7 +196,7 @@ static zero_status look_at_files(const zr_st_set *set, uint64_t seed, zr_fingerp
     for (int f = 0; f < set->file_count && status == ZERO_OK; f++) {
         char value[64];
         uint64_t hash;
-        status = hash_places(set, f, sizes[f], first, all, seed, &hash, error);
+        status = hash_places(comm, set, f, sizes[f], first, all, seed, &hash, error);
         snprintf(value, sizeof value, "%lld bytes, hash %016llx", (long long)sizes[f], (unsigned long long)hash);
         zr_fingerprints_add(list, "weights", set->paths[f], value, hash);
         first += (sizes[f] + LOOKED_AT - 1) / LOOKED_AT;
@@ -206,7 +209,7 @@ static zero_status look_at_files(const zr_st_set *set, uint64_t seed, zr_fingerp
 static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t seed, zero_error *error)
 {
     zr_fingerprints list = {0};
-    zero_status status = zr_comm_agree(comm, comm->size > 1 ? look_at_files(set, seed, &list, error) : ZERO_OK, error);
+    zero_status status = zr_comm_agree(comm, comm->size > 1 ? look_at_files(comm, set, seed, &list, error) : ZERO_OK, error);
     if (status == ZERO_OK)
         return zr_comm_compare_fingerprints(comm, &list, error);
     zr_free(list.at);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 1 << 10 }; // tokens
+enum { BLOCK = 1 << 10, BEAT = 64 }; // tokens; blocks between two signs of life
 
 static int64_t blocks_of(const zr_token_span *span) { return span->tokens ? 0 : (span->count + BLOCK - 1) / BLOCK; }
 
@@ -18,11 +18,13 @@ static int64_t file_blocks(const zr_dataset *dataset)
 }
 
 // Of the places that are drawn among all blocks of token files, those in this one, which begins at block `first` of them.
-static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t all, uint64_t seed, uint64_t hash)
+static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t all, uint64_t seed, const zr_watch *watch, uint64_t hash)
 {
     int32_t ids[BLOCK];
     int64_t own = blocks_of(span);
     for (int64_t i = 0; i < ZR_MIN(all, (int64_t)ZR_SAMPLED_BLOCKS); i++) {
+        if (watch && watch->beat && i % BEAT == 0) // a disk that is far away takes its time
+            watch->beat(watch->user, span->name, (size_t)i, ZR_SAMPLED_BLOCKS);
         int64_t block = (int64_t)zr_permute(seed, (uint64_t)i, (uint64_t)all) - first;
         if (block < 0 || block >= own)
             continue;
@@ -42,7 +44,7 @@ void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_w
             uint64_t facts[3] = {(uint64_t)s, (uint64_t)span->count};
             memcpy(&facts[2], &dataset->weights[s], sizeof facts[2]);
             uint64_t hash = zr_hash_bytes(facts, sizeof facts, 0);
-            hash = span->tokens ? zr_hash_bytes(span->tokens, (size_t)span->count * sizeof *span->tokens, hash) : hash_places(span, first, all, seed, hash);
+            hash = span->tokens ? zr_hash_bytes(span->tokens, (size_t)span->count * sizeof *span->tokens, hash) : hash_places(span, first, all, seed, watch, hash);
             first += blocks_of(span);
             take(user, span, hash);
             if (watch && watch->beat)

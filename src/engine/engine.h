@@ -52,8 +52,8 @@ zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
 zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error);
 zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error);
 // States that somebody reads beside the steps: before an update changes this rank's part of a piece it calls `await`, until the guard is
-// taken away (NULL). Whoever else would change states is refused meanwhile. Not collective; between steps; only where states can be read
-// like that: not from NVMe, which they leave through buffers of the update, and not under a delayed update.
+// taken away (NULL). Whoever else would change states is refused meanwhile. Not collective; between steps. Where states cannot be read like
+// that (zr_engine_can_guard: not from NVMe, which they leave through buffers of the update, and not under a delayed update) `await` waits for nothing.
 typedef struct zr_guard {
     zero_status (*await)(void *user, int piece, zero_error *error); // on the rank's thread
     void *user;

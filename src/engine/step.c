@@ -159,7 +159,8 @@ static zero_status add_loss(zero_engine *engine, zero_error *error)
     if (weight->targets < 0 || weight->targets > weight->positions)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_loss_factor: %lld targets were told of a micro-batch of %lld positions", (long long)weight->targets,
                        (long long)weight->positions);
-    zr_exact_add(&engine->loss, engine->micro_batch_loss * ((double)weight->targets / (double)weight->positions));
+    if (weight->targets) // else there is no mean, whatever the unit says of one
+        zr_exact_add(&engine->loss, engine->micro_batch_loss * ((double)weight->targets / (double)weight->positions));
     engine->targets += weight->targets;
     return ZERO_OK;
 }

@@ -115,9 +115,10 @@ static void inside_of_a_step(void **state)
     assert_true(info[0].loss == info[1].loss && info[0].grad_norm == info[1].grad_norm && info[1].updated);
 }
 
-static void while_a_checkpoint_is_written(void **state)
+// From the states in memory, beside the steps; and at once, where they are on NVMe or under a delayed update.
+static void while_a_checkpoint_is_written_of(const char *configuration)
 {
-    tiny t = tiny_create();
+    tiny t = tiny_create_with(configuration);
     zero_checkpoint *saving;
     zero_step_info info;
     zero_error error;
@@ -136,6 +137,17 @@ static void while_a_checkpoint_is_written(void **state)
     }
     zr_directory_remove(elsewhere, NULL);
     tiny_destroy(&t);
+}
+
+static void while_a_checkpoint_is_written(void **state)
+{
+    static const char *const optimizers[] = {"", ", \"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/tmp\"}}",
+                                             ", \"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"cpu\"}}, \"libzero\": {\"delayed_update\": {\"start_step\": 1}}"};
+    for (int i = 0; i < ZR_COUNT(optimizers); i++) {
+        char configuration[256];
+        snprintf(configuration, sizeof configuration, "{\"train_micro_batch_size_per_gpu\": 2%s}", optimizers[i]);
+        while_a_checkpoint_is_written_of(configuration);
+    }
 }
 
 static void on_an_engine_that_has_failed(void **state)

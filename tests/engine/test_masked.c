@@ -196,7 +196,7 @@ static zero_status own_forward(zero_context *context, const zero_tensors *in, co
     double sum = 0;
     for (int64_t i = 0; i < context->shape.batch; i++)
         sum += isnan(x[i]) ? 0 : ((double)p[0] - x[i]) * ((double)p[0] - x[i]);
-    *context->loss = numbers ? sum / (double)numbers : 0;
+    *context->loss = sum / (double)numbers; // of none: not a number
     return ZERO_OK;
 }
 
