@@ -283,10 +283,15 @@ const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t
     return &tensor->extents[low];
 }
 
+// Whatever optimizer it was of: saving holds every vector's name to this list.
 static bool is_of_a_checkpoint(const char *name)
 {
-    const char *end = strrchr(name, '.');
-    return !strcmp(name, ZR_MANIFEST) || (end && !strcmp(end, ".safetensors"));
+    static const char *const names[] = {ZR_MANIFEST, "weights.safetensors", "parameters.safetensors", "exp_avg.safetensors", "exp_avg_sq.safetensors",
+                                        "momentum_buffer.safetensors", "sum.safetensors"};
+    for (int i = 0; i < ZR_COUNT(names); i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
 }
 
 bool zr_is_checkpoint_file(const char *name)

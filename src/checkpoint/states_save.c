@@ -67,6 +67,7 @@ static zero_status open_file(const saving *s, int v, zero_error *error)
     file->path = zr_states_path(s->temporary, s->vectors[v].name, error);
     if (!file->path)
         return ZERO_ERR_MEMORY;
+    assert(zr_is_checkpoint_file(strrchr(file->path, '/') + 1));
     file->fd = open(file->path, O_WRONLY | O_CLOEXEC | (first ? O_CREAT | O_EXCL : 0), 0666);
     if (file->fd < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot %s \"%s\"", first ? "create" : "open", file->path);

@@ -292,6 +292,10 @@ static void only_checkpoints_are_replaced(void **test_state)
     assert_non_null(strstr(error.message, "notes.txt"));
     assert_true(zr_path_exists(other));
     assert_int_equal(unlink(other), 0);
+    snprintf(other, sizeof other, "%s/model.safetensors", directory); // a model's, and no file of a checkpoint
+    assert_int_equal(zr_file_write_durable(other, "mine", 4, &error), ZERO_OK);
+    assert_int_equal(save(&s, directory, 1, &error), ZERO_ERR_USAGE);
+    assert_int_equal(unlink(other), 0);
     assert_int_equal(step_of(directory), 1);
     zero_comm_destroy(s.comm);
     assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
