@@ -17,17 +17,18 @@
 extern "C" {
 #endif
 
-// Collective, between steps only, and one at a time: not between zero_begin_checkpoint and zero_end_checkpoint. What lies at `directory` is replaced where it is a checkpoint. Saving: ZERO_ERR_IO; ZERO_ERR_USAGE where something
-// that is no checkpoint is at `directory`. Loading: ZERO_ERR_DATA naming file and tensor that are damaged, or a number that cannot be;
-// ZERO_ERR_CONFIG for the checkpoint of another training, before anything is changed.
+// Collective, between steps only, and one at a time: not between zero_begin_checkpoint and zero_end_checkpoint. A checkpoint that lies at
+// `directory` is replaced. Saving: ZERO_ERR_IO; ZERO_ERR_USAGE where something other than a checkpoint lies there. Loading: ZERO_ERR_DATA
+// naming file and tensor that are damaged, or a number that cannot be; ZERO_ERR_CONFIG for the checkpoint of another training, before
+// anything is changed.
 ZERO_API zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
 ZERO_API zero_status zero_load_checkpoint(zero_engine *engine, const char *directory, zero_error *error);
 
 // Saving while the next step is computed: between the two calls a thread of each rank writes states from where they lie, and an update
 // waits for what it is about to change. The directory is there once zero_end_checkpoint has returned, which waits for the rest. In between
-// nothing but steps changes states (other functions that would, or that save a checkpoint, answer ZERO_ERR_USAGE), and the engine stays. With states on NVMe, and under a delayed update, all is written by
-// zero_begin_checkpoint. Collective, between steps only. A failure leaves the engine as it is; *out is NULL after one, and freed by
-// zero_end_checkpoint in any case, which does nothing with NULL.
+// nothing but steps changes states (other functions that would, or that save a checkpoint, answer ZERO_ERR_USAGE), and the engine stays.
+// With states on NVMe, and under a delayed update, all is written by zero_begin_checkpoint. Collective, between steps only. A failure
+// leaves the engine as it is; *out is NULL after one, and freed by zero_end_checkpoint in any case, which does nothing with NULL.
 typedef struct zero_checkpoint zero_checkpoint;
 ZERO_API zero_status zero_begin_checkpoint(zero_engine *engine, const char *directory, zero_checkpoint **out, zero_error *error);
 ZERO_API zero_status zero_end_checkpoint(zero_checkpoint *checkpoint, zero_error *error);
