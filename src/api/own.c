@@ -214,3 +214,14 @@ zero_status zr_own_check_file(const char *path, const char *what, bool (*is_own)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" exists, and is no %s that libzero wrote: it is not replaced; choose another name", path, what);
 }
+
+zero_status zr_own_stay_apart(const char *run, const char *path, bool is_file, const char *what, zero_error *error)
+{
+    char own[ZR_OWN_PATH];
+    if (path && is_file && zr_path_would_lie_in(run, path))
+        return zr_fail(error, ZERO_ERR_USAGE, "%s \"%s\" is a file, and the directory \"%s\" of the run is to be there: choose another place for it", what, path, run);
+    for (int entry = -1; path && entry < ZR_RUN_ENTRIES; entry++)
+        if (put_together(own, run, entry < 0 ? ".lock" : zr_run_entries[entry]) && zr_path_would_lie_in(path, own))
+            return zr_fail(error, ZERO_ERR_USAGE, "%s \"%s\" would be written over or into \"%s\", which is the run's own: choose another place for it", what, path, own);
+    return ZERO_OK;
+}

@@ -24,4 +24,8 @@ zero_status zr_own_sweep(const char *run, zero_error *error);
 // something else lies there, or where it is read. what: "profile", for the message.
 zero_status zr_own_check_file(const char *path, const char *what, bool (*is_own)(const char *path), const zr_reads *reads, zero_error *error);
 
+// Before anything is written: ZERO_ERR_USAGE where `path`, to which `what` is to be written, is one of the run's own files and folders (or .lock), or lies
+// in one; or is_file, and it is the run's own directory, or one above it. path NULL: fine.
+zero_status zr_own_stay_apart(const char *run, const char *path, bool is_file, const char *what, zero_error *error);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <string.h>
+#include <sys/stat.h>
 
 zero_status zr_reads_add(zr_reads *reads, const char *path, const char *option, zero_error *error)
 {
@@ -49,14 +50,21 @@ void zr_reads_free(zr_reads *reads)
     *reads = (zr_reads){0};
 }
 
+// Some file systems leave it to lstat to say what an entry is (DT_UNKNOWN).
+static bool is_link(const char *path, unsigned char type)
+{
+    struct stat info;
+    return type == DT_LNK || (type == DT_UNKNOWN && lstat(path, &info) == 0 && S_ISLNK(info.st_mode));
+}
+
 // A directory of links, as Hugging Face's cache has them, is read where they lead.
 static bool has_a_link_into(const char *directory, const char *place)
 {
     DIR *entries = opendir(directory);
     bool found = false;
     for (struct dirent *entry; entries && !found && (entry = readdir(entries));) {
-        char *path = entry->d_type == DT_LNK ? zr_sprintf(NULL, "%s/%s", directory, entry->d_name) : NULL;
-        found = path && zr_path_lies_in(path, place);
+        char *path = zr_sprintf(NULL, "%s/%s", directory, entry->d_name);
+        found = path && is_link(path, entry->d_type) && zr_path_lies_in(path, place);
         zr_free(path);
     }
     if (entries)

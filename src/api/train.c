@@ -67,6 +67,7 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
     ZERO_TRY(zr_train_read(train, error));
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
+    ZERO_TRY(zr_train_check_places(train, error));
     return zr_tiling_apply(train->config, &train->model_config) ? build_again(train, error) : ZERO_OK;
 }
 

@@ -74,6 +74,7 @@ void zr_train_free(zr_train *train);
 // train_outputs.c. Not collective, changes nothing: whether out_dir and the profile's file may be written. Collective: opens and locks them, and where the
 // run goes on, loads what it goes on from.
 zero_status zr_train_check_outputs(zr_train *train, zero_error *error);
+zero_status zr_train_check_places(const zr_train *train, zero_error *error); // the same of what the configuration asks for, once it is there
 zero_status zr_train_open_outputs(zr_train *train, zero_error *error);
 // train_read.c, not collective but for the second and the third
 zero_status zr_train_read(zr_train *train, zero_error *error);

@@ -1,4 +1,5 @@
 // What a training may write where: checked before anything is read, opened under the lock of --out before the first step.
+#include "api/own.h"
 #include "api/train.h"
 #include "base/clock.h"
 #include "comm/agree.h"
@@ -26,6 +27,22 @@ zero_status zr_train_check_outputs(zr_train *train, zero_error *error)
     if (!options->dry_run)
         ZERO_TRY(zr_outputs_check(&train->place, error));
     return zr_train_profile_check(train, error);
+}
+
+// What the configuration asks for may lie in out_dir, but not where the run writes.
+zero_status zr_train_check_places(const zr_train *train, zero_error *error)
+{
+    const zr_config *config = train->config;
+    const char *out = train->options->out_dir;
+    const struct { bool enabled, is_file; const char *path, *what; } rows[] = {
+        {config->flops_profiler.enabled, true, config->flops_profiler.output_file, "flops_profiler.output_file"},
+        {config->tensorboard.enabled, false, config->tensorboard.directory, "the directory of tensorboard"},
+        {config->csv_monitor.enabled, false, config->csv_monitor.directory, "the directory of csv_monitor"},
+    };
+    for (int i = 0; i < ZR_COUNT(rows) && out && train->comm->rank == 0; i++)
+        if (rows[i].enabled)
+            ZERO_TRY(zr_own_stay_apart(out, rows[i].path, rows[i].is_file, rows[i].what, error));
+    return ZERO_OK;
 }
 
 // What a rank writes into its checkpoints and models it writes where rank 0 does: every one looks for a file that rank 0 has made there.

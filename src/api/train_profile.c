@@ -21,9 +21,11 @@ zr_step_range zr_train_profile_steps(const zr_train *train)
     return train->options->profile ? (zr_step_range){first, ZR_MIN(first + RECORDED - 1, train->steps)} : (zr_step_range){0};
 }
 
-// An earlier profile is replaced, and nothing else.
+// An earlier profile is replaced, and nothing else: not what this run is about to write either.
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error)
 {
+    if (train->options->out_dir)
+        ZERO_TRY(zr_own_stay_apart(train->options->out_dir, train->options->profile, true, "--profile", error));
     return train->options->profile ? zr_own_check_file(train->options->profile, "profile", zr_trace_is_one, &train->place.reads, error) : ZERO_OK;
 }
 

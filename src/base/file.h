@@ -43,6 +43,8 @@ bool zr_path_is_file(const char *path), zr_path_is_directory(const char *path); 
 bool zr_path_has(const char *directory, const char *name); // directory/name exists
 // Whether `path` is `place`, or lies in it, also by way of links and mounts; false where one of them is not there.
 bool zr_path_lies_in(const char *path, const char *place);
+// The same by the names, for what is not there yet: links are followed as far as there is something.
+bool zr_path_would_lie_in(const char *path, const char *place);
 // The first bytes of a regular file, room - 1 at most, and a 0; how many. 0 where nothing can be read, or it is no regular file.
 size_t zr_file_head(const char *path, char *out, size_t room);
 // A directory that is there whole or not at all: filled under the hidden name beside it (zr_free), every file in it brought to the disk,

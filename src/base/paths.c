@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,6 +57,39 @@ bool zr_path_lies_in(const char *path, const char *place)
             return false;
     }
     return true;
+}
+
+// The deepest part that exists, resolved, and the rest by its names.
+static bool resolve(const char *path, char out[static PATH_MAX])
+{
+    char at[PATH_MAX], rest[PATH_MAX] = "", longer[PATH_MAX];
+    int up = 0; // names that a ".." after them takes back
+    if (snprintf(at, sizeof at, "%s%s", path[0] == '/' ? "" : "./", path) >= (int)sizeof at)
+        return false;
+    while (!realpath(at, out)) {
+        char *slash = strrchr(at, '/');
+        if (!slash || errno != ENOENT)
+            return false;
+        if (!strcmp(slash, "/.."))
+            up++;
+        else if (slash[1] && strcmp(slash, "/.") && up-- <= 0) {
+            up = 0;
+            snprintf(longer, sizeof longer, "%s", rest);
+            snprintf(rest, sizeof rest, "/%.*s%.*s", NAME_MAX, slash + 1, (int)(sizeof rest - NAME_MAX - 2), longer);
+        }
+        slash[slash == at] = 0;
+    }
+    size_t length = strcmp(out, "/") ? strlen(out) : 0;
+    return snprintf(out + length, PATH_MAX - length, "%s", rest) < (int)(PATH_MAX - length);
+}
+
+bool zr_path_would_lie_in(const char *path, const char *place)
+{
+    char inner[PATH_MAX], outer[PATH_MAX];
+    if (!resolve(path, inner) || !resolve(place, outer))
+        return false;
+    size_t length = strlen(outer);
+    return !strncmp(inner, outer, length) && (inner[length] == 0 || inner[length] == '/');
 }
 
 size_t zr_file_head(const char *path, char *out, size_t room)

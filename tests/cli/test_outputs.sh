@@ -93,6 +93,21 @@ stays csv 'Train_Samples_lr.csv" exists, and is no file of csv_monitor' "$ZERO" 
 rm csv/job/*
 for _ in 1 2; do expect 0 "$ZERO" train $G $D --config csv.json --out pp --steps 2 --overwrite; done
 
+# What goes along with a run stays out of what the run itself writes, whether that is there yet or not.
+mkdir new
+ln -s new way
+for path in new/metrics.jsonl new/sub/../config.json ./way/.lock new/model/trace.json new/checkpoints/step-00000001/trace.json new new/best; do
+    stays new "--profile \"$path\"" "$ZERO" train $G $D --profile $path --out new --steps 2
+    [ -z "$(ls -A new)" ] || fail "begun with --profile $path: $(ls -A new)"
+done
+stays pp 'would be written over or into "pp/metrics.jsonl"' "$ZERO" train $G $D --profile pp/metrics.jsonl --out pp --steps 3 --overwrite
+for section in '"flops_profiler": {"enabled": true, "profile_step": 1, "output_file": "pp/metrics.jsonl"}' '"csv_monitor": {"enabled": true, "output_path": "pp", "job_name": "model"}' \
+    '"tensorboard": {"enabled": true, "output_path": "pp/best", "job_name": "job"}'; do
+    echo "{$section}" >inside.json
+    stays pp "which is the run's own: choose another place" "$ZERO" train $G $D --config inside.json --out pp --steps 3 --overwrite
+done
+[ ! -e pp/best/job ] || fail "a folder is made in the best model: $(ls pp/best)"
+
 # Token files and tokenizers.
 stays . '"text3.txt" exists, and is no token file' "$ZERO" tokenize --tokenizer bytes $D --out text3.txt --overwrite
 echo '{}' >book.bin.json
