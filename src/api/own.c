@@ -9,6 +9,7 @@
 #include "checkpoint/manifest.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,9 +54,22 @@ static bool is_latest(const char *name)
     return !strcmp(name, "latest");
 }
 
+#define EARLIER ".tmp.earlier" // what the one that is published had replaced, where that takes two renames
+
+// ".step-00000100.tmp", or with EARLIER: of a save that was killed.
+static bool is_hidden_step(const char *name, const char *end, int64_t *step)
+{
+    char stem[ZR_CHECKPOINT_NAME_BYTES];
+    if (name[0] != '.' || !ends_with(name, end) || strlen(name) - strlen(end) > sizeof stem)
+        return false;
+    snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(end) - 1), name + 1);
+    return zr_checkpoint_step(stem, step);
+}
+
 static bool is_hidden_checkpoint(const char *name)
 {
-    return starts_with(name, ".step-") && ends_with(name, ".tmp");
+    int64_t step;
+    return is_hidden_step(name, ".tmp", &step) || is_hidden_step(name, EARLIER, &step);
 }
 
 static bool is_among_checkpoints(const char *name)
@@ -191,11 +205,40 @@ static zero_status sweep_folder(const char *folder, bool (*is_known)(const char 
     return status;
 }
 
+// A save that was killed between its two renames has left the checkpoint that it was to replace, under another name.
+static zero_status give_back(const char *checkpoints, const char *name, const char *path, zero_error *error)
+{
+    char earlier[ZR_OWN_PATH];
+    if (zr_path_exists(path) || !put_together(earlier, checkpoints, name) || !zr_checkpoint_is_intact(earlier))
+        return ZERO_OK;
+    if (rename(earlier, path))
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", earlier, path);
+    return zr_directory_sync(checkpoints, error);
+}
+
+static zero_status give_all_back(const char *run, zero_error *error)
+{
+    char checkpoints[ZR_OWN_PATH];
+    DIR *entries = put_together(checkpoints, run, ZR_CHECKPOINTS) ? opendir(checkpoints) : NULL;
+    zero_status status = ZERO_OK;
+    int64_t step;
+    for (struct dirent *entry; entries && status == ZERO_OK && (entry = readdir(entries));) {
+        if (!is_hidden_step(entry->d_name, EARLIER, &step))
+            continue;
+        char *path = zr_checkpoint_path(run, step, error);
+        status = path ? give_back(checkpoints, entry->d_name, path, error) : ZERO_ERR_MEMORY;
+        zr_free(path);
+    }
+    if (entries)
+        closedir(entries);
+    return status;
+}
+
 zero_status zr_own_sweep(const char *run, zero_error *error)
 {
     static const struct { const char *folder; bool (*is_known)(const char *name); } rows[] = {
         {".", is_in_a_run}, {ZR_CHECKPOINTS, is_latest}, {"model", is_of_a_model}, {"best", is_of_a_model}};
-    zero_status status = ZERO_OK;
+    zero_status status = give_all_back(run, error);
     for (int i = 0; i < ZR_COUNT(rows) && status == ZERO_OK; i++) {
         char *folder = zr_sprintf(error, "%s/%s", run, rows[i].folder);
         status = folder ? sweep_folder(folder, rows[i].is_known, error) : ZERO_ERR_MEMORY;

@@ -17,7 +17,7 @@ bool zr_own_is_foreign(const char *directory, int entry, bool within, char forei
 
 // What a model directory of ours has in it: weights, config.json, the tokenizer's files, a receipt, and what a save that was killed has left of them.
 bool zr_own_is_model_file(const char *name);
-// Under the run's lock: removes what writes into a run that were killed have left.
+// Under the run's lock: removes what writes into a run that were killed have left; a checkpoint whose name they had taken gets it back first.
 zero_status zr_own_sweep(const char *run, zero_error *error);
 
 // Before a file is written to `path`: ZERO_ERR_USAGE where one lies there that libzero did not write as such (is_own; an empty file is nobody's), where

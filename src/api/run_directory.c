@@ -93,12 +93,18 @@ static bool has_files(const char *path, const zr_manifest *manifest)
     return all;
 }
 
-bool zr_checkpoint_is_whole(const char *run, int64_t step)
+bool zr_checkpoint_is_intact(const char *path)
 {
     zr_manifest manifest = {0};
-    char *path = zr_checkpoint_path(run, step, NULL);
-    bool whole = path && zr_manifest_read(path, &manifest, NULL) == ZERO_OK && has_files(path, &manifest);
+    bool whole = zr_manifest_read(path, &manifest, NULL) == ZERO_OK && has_files(path, &manifest);
     zr_manifest_free(&manifest);
+    return whole;
+}
+
+bool zr_checkpoint_is_whole(const char *run, int64_t step)
+{
+    char *path = zr_checkpoint_path(run, step, NULL);
+    bool whole = path && zr_checkpoint_is_intact(path);
     zr_free(path);
     return whole;
 }

@@ -21,6 +21,7 @@ zero_status zr_checkpoints_make(const char *run, zero_error *error); // RUN/chec
 char *zr_checkpoint_path(const char *run, int64_t step, zero_error *error); // zr_free
 // Whether its manifest is whole and its files are there, as long as that says. What is in them, who reads them finds out.
 bool zr_checkpoint_is_whole(const char *run, int64_t step);
+bool zr_checkpoint_is_intact(const char *path); // the same of a directory by any name
 // Path of the newest that is whole, NULL where there is none. zr_free.
 zero_status zr_newest_whole(const char *run, char **out, zero_error *error);
 // RUN/checkpoints/latest, "step-00000100 1a2b3c4d": a name and its checksum; a hint, the directories themselves count.

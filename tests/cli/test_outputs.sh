@@ -64,6 +64,20 @@ mkdir killed && : >killed/config.json.tmp.123.0
 expect 0 "$ZERO" train $G $D --out killed --steps 2
 [ ! -e killed/config.json.tmp.123.0 ] || fail "what a killed start has left stays"
 
+# A save that was killed between the two renames of a file system that cannot exchange names: the step is there under another name only.
+for way in --resume --overwrite; do
+    cp -r r two && mv two/checkpoints/step-00000002 two/checkpoints/.step-00000002.tmp.earlier
+    cp -r r/checkpoints/step-00000002 two/checkpoints/.step-00000002.tmp
+    rm two/checkpoints/.step-00000002.tmp/manifest.json
+    mkdir two/checkpoints/.step-00000001.tmp.earlier
+    expect 0 "$ZERO" train $G $D --out two --steps 3 $way --no-final-checkpoint
+    ls -A two/checkpoints >there.txt 2>&1
+    [ $way = --overwrite ] || [ "$(grep -c step there.txt)" = 1 ] || fail "after --resume: $(cat there.txt)"
+    ! grep -q tmp there.txt || fail "left behind after $way: $(cat there.txt)"
+    [ "$(wc -l <two/metrics.jsonl)" = 3 ] || fail "metrics after $way: $(cat two/metrics.jsonl)"
+    rm -r two
+done
+
 # Ranks write into one directory: one that is not there for all of them is noticed before anything in it has changed.
 mkdir here there
 cp -r r here/r
