@@ -1,6 +1,7 @@
 #include "api/outputs.h"
 
 #include "api/own.h"
+#include "api/receipt.h"
 #include "base/clock.h"
 #include "base/file.h"
 
@@ -238,6 +239,7 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_l
     char model[4096];
     ZERO_TRY(join(directory, name, model, error));
     ZERO_TRY(zr_directory_create(model, error));
+    ZERO_TRY(zr_receipt_begin(model, error));
     ZERO_TRY(write_model_config(model, config, error));
     ZERO_TRY(zr_tokenizer_save(tokenizer, model, error));
     if (generation)

@@ -32,10 +32,15 @@ static bool ends_with(const char *text, const char *with)
 
 // ---- names -----------------------------------------------------------------------------------------------------
 
+static bool is_receipt(const char *name)
+{
+    return !strcmp(name, ZR_RECEIPT);
+}
+
 static bool is_of_a_model(const char *name)
 {
     bool shard = starts_with(name, "model-") && strstr(name, "-of-") && ends_with(name, ".safetensors");
-    return shard || !strcmp(name, "model.safetensors") || !strcmp(name, "model.safetensors.index.json") || !strcmp(name, ZR_RECEIPT) || zr_convert_copies(name);
+    return shard || !strcmp(name, "model.safetensors") || !strcmp(name, "model.safetensors.index.json") || is_receipt(name) || zr_convert_copies(name);
 }
 
 bool zr_own_is_model_file(const char *name)
@@ -106,14 +111,16 @@ static bool is_lock(const char *path)
     return zr_path_is_file(path) && !head[strspn((zr_file_head(path, head, sizeof head), head), "0123456789abcdef.")];
 }
 
-// A run that was killed has left a model without its receipt: then its own config.json stands above it.
-static bool is_run_model(const char *path, const char *run)
+static bool is_begun_receipt(const char *name)
 {
-    char head[HEAD], above[ZR_OWN_PATH], receipt[ZR_OWN_PATH];
-    if (!put_together(receipt, path, ZR_RECEIPT) || !put_together(above, run, zr_run_entries[ZR_RUN_CONFIG]))
-        return false;
-    bool received = zr_file_head(receipt, head, sizeof head) && strstr(head, "\"libzero receipt 1\"");
-    return zr_path_is_directory(path) && (received || is_run_config(above));
+    return zr_durable_is_left_over(name, is_receipt);
+}
+
+// The receipt is the first file that a run writes there: before it, nothing but what a killed write of it has left.
+static bool is_run_model(const char *path)
+{
+    char others[ZR_OWN_PATH];
+    return zr_path_is_directory(path) && (zr_receipt_is_of_training(path) || !zr_directory_others(path, is_begun_receipt, others, sizeof others));
 }
 
 // DeepSpeed's folders have a `latest` too, which names none of ours. One that is damaged, next to checkpoints, is.
@@ -139,7 +146,7 @@ static bool is_entry(const char *run, int entry, const char *path)
         return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:
     case ZR_RUN_BEST:
-        return is_run_model(path, run);
+        return is_run_model(path);
     default:
         return is_lock(path);
     }

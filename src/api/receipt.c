@@ -18,6 +18,23 @@ zero_status zr_file_sum_of(const char *path, zr_file_sum *out, zero_error *error
     return ZERO_OK;
 }
 
+#define TRAINED "libzero receipt 1"
+enum { HEAD = 256 }; // bytes
+
+zero_status zr_receipt_begin(const char *directory, zero_error *error)
+{
+    static const char text[] = "{\n  \"format\": \"" TRAINED "\",\n  \"weights\": null\n}\n";
+    return zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error);
+}
+
+bool zr_receipt_is_of_training(const char *directory)
+{
+    char head[HEAD], *path = zr_sprintf(NULL, "%s/" ZR_RECEIPT, directory);
+    bool is = path && zr_file_head(path, head, sizeof head) && strstr(head, "\"" TRAINED "\"");
+    zr_free(path);
+    return is;
+}
+
 static const char *hex(uint64_t hash, char out[static 20])
 {
     snprintf(out, 20, "%016llx", (unsigned long long)hash);
@@ -28,7 +45,7 @@ static json_t *describe(const zr_train *train, const zr_file_sum *weights, int64
 {
     char hash[20];
     json_t *config = json_loads(train->config_text, 0, NULL);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", "libzero receipt 1", "program", zero_version(), "instructions", zr_train_instructions(train), "step",
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", TRAINED, "program", zero_version(), "instructions", zr_train_instructions(train), "step",
                      (json_int_t)step, "seed", (json_int_t)train->seed, "data", train->data_hash, "weights", "file", "model.safetensors", "bytes",
                      (json_int_t)weights->bytes, "hash", hex(weights->hash, hash), "config", config ? config : json_null());
 }
@@ -73,7 +90,11 @@ zero_status zr_receipt_check(const char *directory, json_t **receipt, zero_error
     zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && zr_path_exists(path)) {
         status = zr_json_load(path, MOST_RECEIPT, receipt, error);
-        if (status == ZERO_OK)
+        if (status == ZERO_OK && json_is_null(json_object_get(*receipt, "weights"))) {
+            json_decref(*receipt);
+            *receipt = NULL;
+        }
+        if (*receipt && status == ZERO_OK)
             status = compare(directory, *receipt, error);
     }
     zr_free(path);

@@ -4,6 +4,8 @@
 //    "weights":{"file":"model.safetensors","bytes":1,"hash":"0123456789abcdef"},"config":{...}}
 //
 // Hashes are xxh64. model.safetensors itself stays a function of the weights alone.
+//
+// It is also how libzero knows its own work again, so it is there before the first other file of a model, with "weights":null: nothing is said of them yet.
 #ifndef ZR_API_RECEIPT_H
 #define ZR_API_RECEIPT_H
 
@@ -13,8 +15,11 @@
 
 typedef struct zr_file_sum { int64_t bytes; uint64_t hash; } zr_file_sum;
 zero_status zr_file_sum_of(const char *path, zr_file_sum *out, zero_error *error);
+// What a training writes into a model's directory first, in the place of the receipt of the weights before: nothing else may lie there yet.
+zero_status zr_receipt_begin(const char *directory, zero_error *error);
+bool zr_receipt_is_of_training(const char *directory); // there is one, begun or whole
 // Whether directory/model.safetensors is the one that the receipt beside it names. ZERO_ERR_DATA with both hashes where it is not; *receipt NULL
-// where there is none; json_decref.
+// where there is none, or it says nothing of weights; json_decref.
 zero_status zr_receipt_check(const char *directory, json_t **receipt, zero_error *error);
 
 #endif

@@ -1,19 +1,13 @@
 // Writes a model directory: rank 0 the small files, every rank its own weights.
-#include "api/receipt.h"
 #include "api/train.h"
 #include "base/alloc.h"
 #include "comm/agree.h"
 
-#include <unistd.h>
-
-// Where it cannot be written there is none: that of the weights before would call these damaged.
+// Where it cannot be written, the one that was begun stays, which says nothing of the weights.
 static zero_status write_receipt(const zr_train *train, const char *name, zero_error *error)
 {
-    char *directory = zr_sprintf(error, "%s/%s", train->options->out_dir, name), *old = directory ? zr_sprintf(error, "%s/" ZR_RECEIPT, directory) : NULL;
-    zero_status status = old ? zr_train_write_receipt(train, directory, error) : ZERO_ERR_MEMORY;
-    if (status != ZERO_OK && old)
-        unlink(old);
-    zr_free(old);
+    char *directory = zr_sprintf(error, "%s/%s", train->options->out_dir, name);
+    zero_status status = directory ? zr_train_write_receipt(train, directory, error) : ZERO_ERR_MEMORY;
     zr_free(directory);
     return status;
 }

@@ -78,6 +78,23 @@ for way in --resume --overwrite; do
     rm -r two
 done
 
+# A model that the user has put where a run lies is none of the run's. One of the run's own that a kill has left unfinished is.
+expect 0 "$ZERO" train $G $D --out put --steps 2 --save-every 1
+rm put/model/* && cp other/* put/model
+for way in --overwrite --resume; do stays put '"put/model" is there, which no run' "$ZERO" train $G $D --out put --steps 2 $way; done
+begun='{"format": "libzero receipt 1", "weights": null}'
+for left in nothing receipt.json.tmp.12.0 receipt.json; do
+    for way in --overwrite --resume; do
+        rm -rf put/model && mkdir put/model
+        [ $left = nothing ] || echo "$begun" >put/model/$left
+        [ $left != receipt.json ] || cp other/* put/model
+        expect 0 "$ZERO" verify put
+        ! grep -q receipt out.txt err.txt || fail "says something of a receipt that is begun: $(cat out.txt)"
+        expect 0 "$ZERO" train $G $D --out put --steps 2 --save-every 1 $way
+        grep -q '"hash"' put/model/receipt.json && [ -z "$(ls put/model | grep tmp)" ] || fail "not finished: $(ls put/model)"
+    done
+done
+
 # Ranks write into one directory: one that is not there for all of them is noticed before anything in it has changed.
 mkdir here there
 cp -r r here/r
