@@ -42,8 +42,9 @@ typedef struct zero_verify_result {
 
 // Replays the steps between two checkpoints of a run, on as many ranks and (unless told otherwise) threads as made it, and compares every
 // loss and every bit of the state with what the run has kept; and each model with its receipt. Writes what was found through `write`,
-// nothing into the run. A configuration, a text or an instruction path that is not the run's is refused, and so are steps before a resume on other ranks or with
-// another micro-batch, as far as the checkpoints behind them tell. Collective, rank 0 writes.
+// nothing into the run. A configuration or a text that is not the run's is refused, an instruction path that this machine lacks
+// (ZERO_ERR_UNSUPPORTED), and so are steps before a resume on other ranks or with another micro-batch, as far as the checkpoints behind
+// them tell. Collective, rank 0 writes.
 ZERO_API zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, void (*write)(void *user, const char *text), void *user, zero_verify_result *out, zero_error *error);
 // How many ranks that takes. Not collective.
 ZERO_API zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error);

@@ -5,6 +5,7 @@
 #include "api/model_view.h"
 #include "base/json.h"
 #include "checkpoint/states.h"
+#include "model/model_compare.h"
 
 // Collective, between steps. more: members beside the engine's own in the manifest's "state" (rank 0's counts); NULL: none. Stolen.
 zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more, zero_error *error);
@@ -25,8 +26,8 @@ void zr_state_vectors_free(zr_state_vectors *vectors);
 // checkpoint_state.c, not collective: whether the engine's training can go on from what a manifest's state says, and with what; logs a loss
 // scale that is not the checkpoint's. ZERO_ERR_DATA: a number that cannot be; ZERO_ERR_CONFIG: another training.
 zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *directory, const json_t *state, zr_progress *out, zero_error *error);
-// Only that the model is the one that the checkpoint was made with, but for what is allowed to differ (zr_lm_changes).
-zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *directory, const json_t *state, uint32_t allowed, zero_error *error);
+// Only the model: out->found where it is not the one that the checkpoint was made with, but for what is allowed to differ. What to do is the caller's to say.
+zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *directory, const json_t *state, zr_lm_changes allowed, zr_lm_difference *out, zero_error *error);
 int64_t zr_exact_micro_batch(const zr_config *config); // that a run's bits depend on where nothing else of its ranks counts; 0: they all do
 // Collective, between steps. *state: the manifest's, for whoever put more into it; NULL: not wanted; json_decref.
 zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_t **state, zero_error *error);

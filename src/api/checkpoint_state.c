@@ -4,7 +4,6 @@
 
 #include "checkpoint/state_check.h"
 #include "layers/layers.h"
-#include "model/model_compare.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,18 +49,24 @@ static zero_status compare_training(const zero_engine *engine, const char *direc
 
 // Of the model that a checkpoint was made with, all that the tensors' names and shapes do not say. Others' models, and older checkpoints of
 // programs that are not ours, have nothing to compare.
-zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *directory, const json_t *state, uint32_t allowed, zero_error *error)
+zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *directory, const json_t *state, zr_lm_changes allowed, zr_lm_difference *out, zero_error *error)
 {
     char where[ZERO_MESSAGE_BYTES];
     const json_t *saved = json_object_get(state, "model_config");
     const zr_lm_config *own = zr_lm_config_of(zr_engine_plan(engine)->model);
-    zr_lm_difference d;
     zr_lm_config made;
+    *out = (zr_lm_difference){0};
     if (!own || !saved || json_is_null(saved))
         return ZERO_OK;
     snprintf(where, sizeof where, "%s/" ZR_MANIFEST ": \"model_config\"", directory);
     ZERO_TRY(zr_lm_config_unpack(saved, where, &made, error));
-    ZERO_TRY(zr_lm_compare(&made, own, allowed, &d, error));
+    return zr_lm_compare(&made, own, allowed, out, error);
+}
+
+static zero_status refuse_other_model(const zero_engine *engine, const char *directory, const json_t *state, zero_error *error)
+{
+    zr_lm_difference d;
+    ZERO_TRY(zr_checkpoint_compare_model(engine, directory, state, zr_engine_changes(engine), &d, error));
     if (!d.found)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of a model whose \"%s\" is %s, this training's has %s: %s%s", directory, d.key, d.values[0], d.values[1],
@@ -95,7 +100,7 @@ zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *dire
     snprintf(where, sizeof where, "%s/" ZR_MANIFEST, directory);
     ZERO_TRY(zr_state_check(state, where, error));
     ZERO_TRY(compare_training(engine, directory, state, error));
-    ZERO_TRY(zr_checkpoint_compare_model(engine, directory, state, zr_engine_changes(engine), error));
+    ZERO_TRY(refuse_other_model(engine, directory, state, error));
     const zr_progress saved = progress_of(state);
     bool dynamic = was_dynamic(state, &saved.scale);
     *out = saved;

@@ -6,6 +6,8 @@
 #include "base/plain_text.h"
 #include "base/file.h"
 #include "comm/agree.h"
+#include "compute/compute.h"
+#include "model/model_compare.h"
 #include "monitor/metrics_read.h"
 #include <zero/verify.h>
 
@@ -28,6 +30,7 @@ typedef struct verify {
     const json_t *run;          // its libzero.run
     const char *data[MOST_DATA];
     char *config_path, *from, *to;
+    char backend[40];           // of the replay
     int64_t resumed;            // the last step behind `from` that it went on from, config.json being of what came then; 0: none is known
     // its lines between the two checkpoints; rank 0
     zr_metrics_reader metrics;  // at the first that is not compared yet
@@ -165,12 +168,48 @@ static zero_status check_makers(verify *v, zero_error *error)
     return status;
 }
 
+// Whether a program wrote config.json that knew no other path than the machine's best, and called all that have AVX-512 "avx512". Those that came
+// after it write libzero.loss_mean.
+static bool is_of_one_path(const json_t *config)
+{
+    return !json_object_get(json_object_get(config, "libzero"), "loss_mean");
+}
+
+// The processor's best path, which such a program would have taken here, too.
+static bool has_avx512(void)
+{
+    const zr_backend *best;
+    if (zr_backend_find("cpu", NULL, &best, NULL) != ZERO_OK)
+        return false;
+    return !strncmp(best->path(), "avx512", strlen("avx512")) || !strcmp(best->path(), "amx");
+}
+
+// That of the run: on another machine its best path may be another one, so it is given by its name.
+static zero_status choose_backend(verify *v, zero_error *error)
+{
+    const char *instructions = text_of(v->run, "instructions"), *backend = text_of(v->run, "backend");
+    const zr_backend *found;
+    char offered[160];
+    if (backend && !strcmp(backend, "ref"))
+        snprintf(v->backend, sizeof v->backend, "ref");
+    else if (is_of_one_path(v->config) && instructions && !strcmp(instructions, "avx512") && has_avx512())
+        snprintf(v->backend, sizeof v->backend, "cpu");
+    else
+        snprintf(v->backend, sizeof v->backend, "cpu:%s", instructions ? instructions : "unknown");
+    if (zr_backend_find(v->backend, NULL, &found, NULL) == ZERO_OK)
+        return ZERO_OK;
+    zr_backends_offered(offered, sizeof offered);
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" was made with %s instructions, this machine offers %s: other instructions round differently", v->options->run,
+                   instructions ? instructions : "unknown", offered);
+}
+
 static zero_status open_run(verify *v, zero_error *error)
 {
     ZERO_TRY(read_run(v->options->run, &v->config, &v->config_path, error));
     v->run = json_object_get(json_object_get(v->config, "libzero"), "run");
     if (number_of(v->run, "ranks") != v->comm->size)
         return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was made by %lld ranks, these are %d: another number of ranks rounds differently", v->options->run, (long long)number_of(v->run, "ranks"), v->comm->size);
+    ZERO_TRY(choose_backend(v, error));
     ZERO_TRY(name_checkpoints(v, error));
     if (v->comm->rank > 0)
         return ZERO_OK;
@@ -232,19 +271,16 @@ static zero_train_options options_of(verify *v)
         .val = val && strcmp(val, "the last tenth") ? val : NULL, .field = text_of(v->run, "field"), .chat = text_of(v->run, "chat"),
         .tokenizer = json_is_true(json_object_get(v->run, "tokenizer_of_model")) ? NULL : tokenizer, .config_path = v->config_path,
         .seq = number_of(v->run, "seq"), .steps = number_of(v->run, "steps"), .seed = -1, .eval_every = -1, .threads = threads_of(v),
-        .backend = text_of(v->run, "backend"), .allow_change = text_of(v->run, "allow_change"), .dry_run = 1, .ignore_unused = 1, // weights come from the checkpoint
+        .backend = v->backend, .allow_change = text_of(v->run, "allow_change"), .dry_run = 1, .ignore_unused = 1, // weights come from the checkpoint
         .logger = v->options->logger, .progress = compare_step, .progress_user = v,
     };
 }
 
-static zero_status check_same_maker(const verify *v, const zr_train *train, zero_error *error)
+static zero_status check_same_text(const verify *v, const zr_train *train, zero_error *error)
 {
-    const char *instructions = text_of(v->run, "instructions"), *hash = text_of(v->run, "data_hash");
+    const char *hash = text_of(v->run, "data_hash");
     if (!hash || strcmp(hash, train->data_hash))
         return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, train->data_hash, hash ? hash : "known");
-    if (!instructions || strcmp(instructions, zr_train_instructions(train)))
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" was made with %s instructions, this machine runs %s: other instructions round differently", v->options->run,
-                       instructions ? instructions : "unknown", zr_train_instructions(train));
     return ZERO_OK;
 }
 
@@ -279,8 +315,13 @@ static zero_status compare_states(verify *v, zero_engine *engine, const zr_manif
 // The steps up to `to` were made by its model; `from` may be of before a change on purpose.
 static zero_status read_end(const verify *v, const zero_engine *engine, zr_manifest *manifest, zero_error *error)
 {
+    zr_lm_difference d;
     ZERO_TRY(zr_manifest_read(v->to, manifest, error));
-    return zr_checkpoint_compare_model(engine, v->to, manifest->state, 0, error);
+    ZERO_TRY(zr_checkpoint_compare_model(engine, v->to, manifest->state, 0, &d, error));
+    if (!d.found)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of a model whose \"%s\" is %s, this training's has %s: only steps that were made as the run's config.json says can be replayed",
+                   v->to, d.key, d.values[0], d.values[1]);
 }
 
 static zero_status replay_steps(verify *v, zr_train *train, zero_error *error)
@@ -317,6 +358,8 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
     if (status == ZERO_OK && !v->result->confirmed && threads_of(v) != number_of(v->run, "threads"))
         say(v, "threads per rank were %lld when the run was made, and %d now, which may round differently: only a replay with %lld can tell\n",
             (long long)number_of(v->run, "threads"), threads_of(v), (long long)number_of(v->run, "threads"));
+    if (status == ZERO_OK && !v->result->confirmed && !strcmp(v->backend, "cpu"))
+        say(v, "the run does not say which of the AVX-512 paths made it, and the replay took this machine's (%s): another one rounds differently\n", zr_train_instructions(train));
     if (status == ZERO_OK && !v->result->confirmed && v->resumed)
         say(v, "the run was resumed from step %lld, and its config.json is of what came then: steps before that which were made with other options (rate, precision, threads) replay otherwise\n",
             (long long)v->resumed);
@@ -352,7 +395,7 @@ static zero_status run(verify *v, zero_error *error)
     if (status == ZERO_OK)
         status = zr_train_hash_data(&train, error);
     if (status == ZERO_OK)
-        status = zr_comm_agree(v->comm, check_same_maker(v, &train, error), error);
+        status = zr_comm_agree(v->comm, check_same_text(v, &train, error), error);
     if (status == ZERO_OK)
         status = replay(v, &train, error);
     zr_train_free(&train);

@@ -43,6 +43,9 @@ flip() {
     printf "\\$(printf %03o $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
+# manifest RUN STEP KEY VALUE: the state of a checkpoint says so.
+manifest() { python3 "$HERE/manifest.py" "$1/checkpoints/step-0000000$2/manifest.json" "$3" "$4" || fail "the manifest of $1 cannot be changed"; }
+
 # What two runs must have in common: losses, norms, weights.
 fingerprint() {
     python3 - "$1" <<'PY'

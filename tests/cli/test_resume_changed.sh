@@ -8,52 +8,6 @@ begin() { rm -rf "$1" && expect 0 "$ZERO" train $SMALL --quiet --steps 2 --out "
 scale_at() { sed -n "s/.*\"step\":$2,.*\"loss_scale\":\([^,}]*\).*/\1/p" "$1/metrics.jsonl"; }
 told() { grep -qF -- "$1" out.txt err.txt || fail "nobody says \"$1\": $(cat out.txt err.txt)"; }
 
-# manifest RUN STEP KEY VALUE: the state of a checkpoint says so (a JSON text; none: the key goes); its hash is that of what it says then.
-cat >manifest.py <<'P'
-import json, sys
-M = (1 << 64) - 1
-P1, P2, P3, P4, P5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
-def turn(x, by): return (x << by | x >> (64 - by)) & M
-def step(a, lane): return turn((a + lane * P2) & M, 31) * P1 & M
-def xxh64(data):
-    at, n = 0, len(data)
-    read = lambda size: int.from_bytes(data[at:at + size], "little")
-    h = P5
-    if n >= 32:
-        v = [(P1 + P2) & M, P2, 0, -P1 & M]
-        while at + 32 <= n:
-            for i in range(4):
-                v[i] = step(v[i], read(8))
-                at += 8
-        h = sum(turn(v[i], by) for i, by in enumerate((1, 7, 12, 18))) & M
-        for lane in v:
-            h = ((h ^ step(0, lane)) * P1 + P4) & M
-    h = (h + n) & M
-    while at + 8 <= n:
-        h = (turn(h ^ step(0, read(8)), 27) * P1 + P4) & M
-        at += 8
-    if at + 4 <= n:
-        h = (turn(h ^ read(4) * P1 & M, 23) * P2 + P3) & M
-        at += 4
-    while at < n:
-        h = turn(h ^ read(1) * P5 & M, 11) * P1 & M
-        at += 1
-    h = (h ^ h >> 33) * P2 & M
-    h = (h ^ h >> 29) * P3 & M
-    return h ^ h >> 32
-path, key, value = sys.argv[1:]
-root = json.load(open(path))
-del root["hash"]
-at = root["state"]
-*objects, last = key.split(".")
-for name in objects:
-    at = at[name]
-at.pop(last) if value == "none" else at.__setitem__(last, json.loads(value))
-text = json.dumps(root)[:-1]
-open(path, "w").write('%s,"hash":"%016x"}\n' % (text, xxh64(text.encode())))
-P
-manifest() { python3 manifest.py "$1/checkpoints/step-0000000$2/manifest.json" "$3" "$4" || fail "the manifest of $1 cannot be changed"; }
-
 # The loss scale of fp16 goes on only from a dynamic one to a dynamic one; else it begins by the configuration, and says so once.
 echo '{"fp16": {"enabled": true, "loss_scale": 128}}' >fixed.json
 echo '{"fp16": {"enabled": true, "initial_scale_power": 26, "hysteresis": 1000}}' >high.json
@@ -126,7 +80,11 @@ told 'the model'\''s "rms_norm_eps" is'
 sed -i "s/heads=2/heads=1/" heads/config.json
 expect 78 "$ZERO" verify heads
 told 'is of a model whose "n_head" is 2, this training'\''s has 1'
-sed -i "s/heads=1/heads=2/" heads/config.json
+sed -i "s/heads=1/heads=2/; s/dropout=0.5/dropout=0.25/" heads/config.json
+expect 78 "$ZERO" verify heads
+told 'is of a model whose "resid_pdrop" is 0.5, this training'\''s has 0.25: only steps that were made as the run'\''s config.json says can be replayed'
+! grep -q -- --allow-change err.txt || fail "an option that verify lacks: $(cat err.txt)"
+sed -i "s/dropout=0.25/dropout=0.5/" heads/config.json
 expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --eval-every 0 --save-every 1 --quiet --keep 0 --out heads --steps 4 --resume --allow-change dropout
 expect 0 "$ZERO" verify heads --from-step 2 --to-step 4 # its step 3 was made without dropout, from a checkpoint that was made with it
 manifest heads 3 model_config none # as other programs and older ones write it

@@ -50,6 +50,36 @@ grep -q '^the run was resumed from step 8, and its config.json' out.txt || fail 
 expect 1 "$ZERO" verify hurried --from-step 4 --to-step 8 --threads 2
 grep -q '^threads per rank were 1 when the run was made, and 2 now, which may round differently' out.txt || fail "$(cat out.txt)"
 
+# Made on a machine with a lower best path: replayed by that one, where it is offered.
+SHORT="--micro-batch 2 --steps 4 --save-every 2 --keep 0"
+made_by() { # made_by RUN INSTRUCTIONS [KEY]: its config.json says so, and has no libzero.KEY
+    python3 - "$@" <<'P'
+import json, sys
+path = sys.argv[1] + "/config.json"
+root = json.load(open(path))
+root["libzero"]["run"].update(backend="cpu", instructions=sys.argv[2])
+for key in sys.argv[3:]:
+    del root["libzero"][key]
+json.dump(root, open(path, "w"))
+P
+}
+start $SHORT --backend cpu:portable --out lower
+made_by lower portable
+confirmed lower
+made_by lower sve
+refused 78 '"lower" was made with sve instructions, this machine offers cpu (that is cpu:' "$ZERO" verify lower
+
+# Earlier programs called every path that has AVX-512 by one name, and took the best one.
+start $SHORT --dtype bf16 --out earlier
+best=$(python3 -c 'import json; print(json.load(open("earlier/config.json"))["libzero"]["run"]["instructions"])')
+made_by earlier avx512 loss_mean
+manifest earlier 2 lineage.instructions '"avx512"'
+manifest earlier 4 lineage.instructions '"avx512"'
+case $best in
+    avx512* | amx) confirmed earlier ;;
+    *) refused 78 '"earlier" was made with avx512 instructions, this machine offers' "$ZERO" verify earlier ;;
+esac
+
 # What is not what it says it is.
 cp -r run swapped
 start $RUN --seed 9 --ranks 2 --stage 2 --dtype bf16 --out other
