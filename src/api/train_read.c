@@ -101,6 +101,28 @@ const char *zr_train_instructions(const zr_train *train)
     return zr_backend_find(name, NULL, &backend, NULL) == ZERO_OK ? backend->path() : "unknown";
 }
 
+// Those that decide what all ranks do together, and when.
+static void same_options(zr_fingerprints *list, const zero_train_options *options)
+{
+    uint64_t seconds; // its bits
+    memcpy(&seconds, &options->save_seconds, sizeof seconds);
+    const char *changes = options->allow_change ? options->allow_change : "nothing";
+    char text[40];
+    snprintf(text, sizeof text, "%.9g s", options->save_seconds);
+    zr_same_number(list, "--dry-run", options->dry_run != 0);
+    zr_same_number(list, "--resume", options->resume != 0);
+    zr_same_number(list, "--overwrite", options->overwrite != 0);
+    zr_fingerprints_add(list, "option", "--allow-change", changes, zr_hash_text(changes));
+    zr_same_number(list, "--ignore-unused", options->ignore_unused != 0);
+    zr_same_number(list, "--eval-every", options->eval_every);
+    zr_same_number(list, "--sample-every", options->sample_every);
+    zr_same_number(list, "--save-every", options->save_every);
+    zr_fingerprints_add(list, "option", "--save-seconds", text, seconds);
+    zr_same_number(list, "--keep", options->keep);
+    zr_same_number(list, "--no-final-checkpoint", options->no_final_checkpoint != 0);
+    zr_same_number(list, "--profile", options->profile != NULL); // its steps follow from --steps, and where the run goes on
+}
+
 // Before anything follows from what a rank has read by itself.
 zero_status zr_train_compare_inputs(zr_train *train, zero_error *error)
 {
@@ -110,10 +132,9 @@ zero_status zr_train_compare_inputs(zr_train *train, zero_error *error)
     zr_fingerprints list = {0};
     if (train->comm->size == 1)
         return ZERO_OK;
+    same_options(&list, options);
     zr_same_number(&list, "--seq", train->seq);
     zr_same_number(&list, "--steps", train->steps);
-    zr_same_number(&list, "--eval-every", options->eval_every);
-    zr_same_number(&list, "--sample-every", options->sample_every);
     zr_same_config(&list, train->config);
     zr_same_model(&list, &train->model_config);
     zr_same_text(&list, ZR_GENERATION_CONFIG, model, train->generation);

@@ -9,12 +9,14 @@ port=$((20000 + $$ % 20000))
 mkdir a b
 cp "$TEXT" a/text.txt
 
+MORE= # what only rank 1 is given
+
 # both COMMAND...: in a as rank 0, in b as rank 1
 both() {
     local here=0 there=0 other
     port=$((port + 1))
     export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_PORT=$port
-    (cd b && RANK=1 LOCAL_RANK=1 exec timeout 60 "$ZERO" "$@") >b.txt 2>&1 &
+    (cd b && RANK=1 LOCAL_RANK=1 exec timeout 60 "$ZERO" "$@" $MORE) >b.txt 2>&1 &
     other=$!
     (cd a && RANK=0 LOCAL_RANK=0 exec timeout 60 "$ZERO" "$@") >a.txt 2>&1 || here=$?
     wait $other || there=$?
@@ -57,6 +59,26 @@ differ 'text to train on than rank 0: "' train --new $SMALL,vocab=256 --data nan
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}' >a/ds.json
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.002}}}' >b/ds.json
 differ 'configuration than rank 0: "optimizer.params.lr" (0.002), where rank 0 has "optimizer.params.lr" (0.001)' train --new $SMALL --data text.txt --config ds.json $RUN
+
+# Options that decide what the ranks do together, and when.
+cp a/ds.json b/
+alone() { # alone OPTION [VALUE]: rank 1 has it; both have --resume, which some of them need
+    MORE=$*
+    differ "option than rank 0: \"$1\" (" train --new $SMALL --data text.txt ${RUN/--overwrite/--resume}
+}
+alone --dry-run
+alone --allow-change dropout
+alone --ignore-unused
+alone --save-every 3
+alone --save-seconds 7
+alone --keep 5
+alone --no-final-checkpoint
+alone --profile trace.json
+MORE=--resume
+differ 'option than rank 0: "--resume" (1), where rank 0 has "--resume" (0)' train --new $SMALL --data text.txt ${RUN/--overwrite/}
+MORE=--overwrite
+differ 'option than rank 0: "--overwrite" (1), where rank 0 has "--overwrite" (0)' train --new $SMALL --data text.txt ${RUN/--overwrite/}
+MORE=
 
 # Model directory: weights, config.json, tokenizer; training on and evaluation.
 train --data a/text.txt --eval-every 0 --steps 1 --out made
