@@ -48,8 +48,9 @@ typedef struct zr_train {
     zr_outputs outputs;         // rank 0
     bool has_checkpoint;        // rank 0: out_dir has one that is whole
     bool resume;                // what lies in out_dir: it goes on with that; fixed by zr_train_foresee, the same on every rank
-    struct { int64_t batch, micro_batch, ranks; zr_decay_before decay; double weight_decay; } before; // samples of a step, of a micro-batch, ranks, and
-                                // the tensors with weight decay, and its value where DeepSpeed's: of what it goes on from; 0: nothing, or unknown
+    struct { int64_t batch, micro_batch, ranks; zr_decay_before decay; bool has_weight_decay; double weight_decay; } before; // samples of a step, of a
+                                // micro-batch, ranks, and the tensors with weight decay, and its value where DeepSpeed's: of what it goes on from; 0: nothing, or unknown
+    bool keeps_weight_decay;    // that value holds here, as the configuration gives none: what goes on from this run keeps it, too
     int64_t replay_to;          // a replay ends after so many steps, and keeps nothing; 0: it is a training
     // while it runs
     int64_t first_step;         // steps that were made before this run: of the checkpoint that it goes on from

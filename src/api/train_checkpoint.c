@@ -50,6 +50,8 @@ static json_t *describe(const zr_train *train)
         json_object_set_new(facts, "resumed_from", json_integer(train->first_step));
     if (facts && train->owed)
         json_object_set_new(facts, "owed", json_true());
+    if (facts && train->keeps_weight_decay)
+        json_object_set_new(facts, "keeps_weight_decay", json_true());
     if (facts && isfinite(train->best))
         json_object_set_new(facts, "best", json_real(train->best));
     return facts;

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define WEIGHT_DECAY "optimizer.params.weight_decay"
+
 static bool says(const zr_config *config, const char *key)
 {
     const zr_setting *setting = zr_config_setting(config, key);
@@ -115,10 +117,27 @@ static zero_status keep_decay(const zr_train *train, zr_config *config, const ze
     return zr_config_override(config, "libzero.decay_all", "true", "--resume", false, logger, error);
 }
 
+static bool gives_weight_decay(const zr_config *config)
+{
+    const zr_setting *said = zr_config_setting(config, WEIGHT_DECAY);
+    return said && json_is_number(said->value);
+}
+
+// So does the value of a run of DeepSpeed; of ours it is the program's choice, which is the same again.
+static zero_status keep_weight_decay(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    char number[40];
+    if (!train->before.has_weight_decay || gives_weight_decay(config))
+        return ZERO_OK;
+    zr_log(logger, ZERO_LOG_INFO, WEIGHT_DECAY " %g: the checkpoint was made with it", train->before.weight_decay);
+    snprintf(number, sizeof number, "%.17g", train->before.weight_decay);
+    return zr_config_override(config, WEIGHT_DECAY, number, "--resume", false, logger, error);
+}
+
 static void tell_decay(const zr_train *train, const zr_config *config, const zero_logger *logger)
 {
     double before = train->before.weight_decay, now = config->optimizer.weight_decay;
-    if (before > 0 && before != now)
+    if (train->before.has_weight_decay && before != now)
         zr_log(logger, ZERO_LOG_WARNING, "weight decay is %g from here on (optimizer.params.weight_decay): the checkpoint was made with %g", now, before);
 }
 
@@ -153,6 +172,8 @@ static zero_status make_config_by(const zr_train *train, const zr_config_facts *
         status = keep_batch(train, config, logger, error);
     if (status == ZERO_OK)
         status = keep_decay(train, config, logger, error);
+    if (status == ZERO_OK)
+        status = keep_weight_decay(train, config, logger, error);
     if (status == ZERO_OK && train->placement)
         status = zr_placement_apply(train->placement, train->config, config, error);
     if (status == ZERO_OK)
@@ -217,6 +238,7 @@ zero_status zr_train_configure(zr_train *train, zero_error *error)
     ZERO_TRY(choose_steps(train, error));
     ZERO_TRY(make_config(train, train->steps, &logger, &train->config, error));
     ZERO_TRY(zr_config_check_length(train->config, train->steps, error));
+    train->keeps_weight_decay = train->before.has_weight_decay && train->before.weight_decay == train->config->optimizer.weight_decay;
     train->seed = train->config->seed;
     train->data.seed = (uint64_t)train->seed;
     return ZERO_OK;

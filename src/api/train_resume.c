@@ -21,16 +21,18 @@ static int64_t integer_in(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-enum { RESUMES = 3, DECAY = 4, FACTS = 6 }; // after the batch's; DECAY and the next: zr_decay_before, and the bits of its value
+enum { RESUMES = 3, DECAY = 4, FACTS = 7 }; // after the batch's; from DECAY on: zr_decay_before, whether its value is known, and the bits of that
 
-// Which tensors the configuration of a checkpoint decays, and, of a run of DeepSpeed, with what.
-static void read_decay(const json_t *state, int64_t facts[2])
+// Which tensors the configuration of a checkpoint decays, and, of a run of DeepSpeed or one that has kept its value, with what.
+static void read_decay(const json_t *state, int64_t facts[3])
 {
     const json_t *config = json_object_get(state, "config"), *all = json_object_get(json_object_get(config, "libzero"), "decay_all");
     facts[0] = !all ? ZR_DECAY_UNKNOWN : json_is_true(all) ? ZR_DECAY_ALL : json_is_false(all) ? ZR_DECAY_MATRICES : ZR_DECAY_OTHER;
-    double value = json_number_value(json_object_get(json_object_get(json_object_get(config, "optimizer"), "params"), "weight_decay"));
-    if (all && json_object_get(json_object_get(state, "lineage"), "imported_from"))
-        memcpy(&facts[1], &value, sizeof value);
+    const json_t *decay = json_object_get(json_object_get(json_object_get(config, "optimizer"), "params"), "weight_decay");
+    bool kept = json_object_get(json_object_get(state, "lineage"), "imported_from") || json_is_true(json_object_get(json_object_get(state, "train"), "keeps_weight_decay"));
+    double value = json_number_value(decay);
+    facts[1] = kept && json_is_number(decay) && value >= 0;
+    memcpy(&facts[2], &value, sizeof value);
 }
 
 // Samples of a step, of a micro-batch, and ranks, and the decay: of the checkpoint, or of a run that ended before its first one (its config.json).
@@ -91,7 +93,8 @@ zero_status zr_train_foresee(zr_train *train, zero_error *error)
     train->before.micro_batch = facts[1];
     train->before.ranks = facts[2];
     train->before.decay = (zr_decay_before)facts[DECAY];
-    memcpy(&train->before.weight_decay, &facts[DECAY + 1], sizeof train->before.weight_decay);
+    train->before.has_weight_decay = facts[DECAY + 1];
+    memcpy(&train->before.weight_decay, &facts[DECAY + 2], sizeof train->before.weight_decay);
     train->resume = facts[RESUMES];
     return ZERO_OK;
 }

@@ -118,17 +118,30 @@ static bool has_only(value shapes, bool matrices)
 
 typedef enum decay_rule { DECAY_UNKNOWN, DECAY_ALL, DECAY_MATRICES, DECAY_OTHER } decay_rule;
 
-// Which tensors the parameter groups decay, and with which value: all of them, or those of two or more dimensions, as libzero.decay_all says it.
+// Of the parameter groups with a weight decay: the largest; -1: unknown.
+static double largest_decay(value groups, size_t count)
+{
+    double largest = -1;
+    for (size_t g = 0; g < count; g++) {
+        double own = number_or(zr_pickle_get(zr_pickle_at(groups, g), "weight_decay"), 0);
+        if (!(own >= 0) || !isfinite(own))
+            return -1;
+        if (zr_pickle_get(zr_pickle_at(groups, g), "weight_decay"))
+            largest = fmax(largest, own);
+    }
+    return largest;
+}
+
+// Which tensors the parameter groups decay, and with which value (-1: unknown): all of them, or those of two or more dimensions, as libzero.decay_all
+// says it. Where nothing is decayed the value is known, and not which tensors would be.
 static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
 {
     value all = zr_pickle_get(zr_ds_optimizer(ds, 0), ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
     value groups = zr_pickle_get(all, "param_groups"), shapes = zr_pickle_get(root, "param_shapes");
-    bool every = true, matrices = true, known = length_of(groups) == length_of(shapes);
+    bool every = true, matrices = true;
     size_t count = length_of(groups);
-    *decay = 0;
-    for (size_t g = 0; known && g < count; g++)
-        *decay = fmax(*decay, number_or(zr_pickle_get(zr_pickle_at(groups, g), "weight_decay"), 0));
-    if (!known || !(*decay > 0) || !isfinite(*decay))
+    *decay = count == length_of(shapes) ? largest_decay(groups, count) : -1;
+    if (!(*decay > 0))
         return DECAY_UNKNOWN;
     for (size_t g = 0; g < count; g++) {
         double own = number_or(zr_pickle_get(zr_pickle_at(groups, g), "weight_decay"), 0);
@@ -144,9 +157,9 @@ static json_t *describe_decay(decay_rule rule)
     return rule == DECAY_UNKNOWN ? NULL : json_pack("{s:o}", "decay_all", rule == DECAY_OTHER ? json_null() : json_boolean(rule == DECAY_ALL));
 }
 
-static json_t *describe_optimizer(decay_rule rule, double decay)
+static json_t *describe_optimizer(double decay)
 {
-    return rule == DECAY_UNKNOWN ? NULL : json_pack("{s:{s:f}}", "params", "weight_decay", decay);
+    return decay < 0 ? NULL : json_pack("{s:{s:f}}", "params", "weight_decay", decay);
 }
 
 zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *error)
@@ -166,6 +179,6 @@ zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *e
                            describe_scale(scaler, scale), "gradient_scale", scale, "train_batch_size",
                            (json_int_t)batch_of(ds, root, steps), "optimizer", optimizer_of(ds, root), "model", "imported", "lineage", "imported_from", "DeepSpeed", "version", version,
                            "stage", ds->stage, "ranks", ds->ranks, "config", "fp16", describe_precision(scaler, scale),
-                           "libzero", describe_decay(rule), "optimizer", describe_optimizer(rule, decay));
+                           "libzero", describe_decay(rule), "optimizer", describe_optimizer(decay));
     return out->state ? zr_state_check(out->state, ds->folder, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);
 }

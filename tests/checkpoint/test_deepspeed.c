@@ -257,6 +257,29 @@ static void test_impossible_numbers(void **state)
     zr_free(data);
 }
 
+// A weight decay of 0 is known as much as any other; which tensors would have one is not.
+static void test_no_decay(void **state)
+{
+    static const char nothing[8] = {0};
+    scratch *made = *state;
+    char path[512], *data, *decay;
+    size_t length;
+    zr_source source;
+    copy_case(made, 1);
+    path_of(made, files_of[1][1], path);
+    assert_int_equal(zr_file_read(path, 1 << 20, &data, &length, NULL), ZERO_OK);
+    assert_non_null(decay = memmem(data, length, "weight_decayq>G", 15)); // and a real of eight bytes
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, nothing, 8, decay + 15 - data), 8);
+    close(fd);
+    zr_free(data);
+    assert_int_equal(zr_deepspeed_open(made->directory, &source, NULL), ZERO_OK);
+    const json_t *value = json_object_get(in_config(source.state, "optimizer", "params"), "weight_decay");
+    assert_true(json_is_number(value) && json_number_value(value) == 0);
+    assert_null(in_config(source.state, "libzero", "decay_all"));
+    zr_source_close(&source);
+}
+
 static void count_damage(void *user, const zero_error *what)
 {
     assert_contains(what->message, "is damaged: record");
@@ -307,6 +330,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files_of_another_run, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_another_shape, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_impossible_numbers, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_no_decay, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_damage, scratch_open, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

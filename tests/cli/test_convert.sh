@@ -74,6 +74,34 @@ import json
 a, b = [[json.loads(l) for l in open(d + "/metrics.jsonl") if "grad_norm" in l] for d in ("go_on", "other")]
 assert len(a) == len(b) == 3 and all(abs(x["loss"] - y["loss"]) < 1e-2 for x, y in zip(a, b)), (a, b)
 PY
+
+# A run without weight decay goes on without: 0 is a value. The configuration's own wins.
+mkdir none none/global_step3 && cp "$DEEPSPEED/s2-schedule-r3/latest" none
+python3 - "$DEEPSPEED/s2-schedule-r3/global_step3" <<'PY'
+import os, struct, sys, zipfile
+for name in os.listdir(sys.argv[1]):
+    with zipfile.ZipFile(sys.argv[1] + "/" + name) as old, zipfile.ZipFile("none/global_step3/" + name, "w") as new:
+        for record in old.namelist():
+            new.writestr(record, old.read(record).replace(b"G" + struct.pack(">d", 0.1), b"G" + struct.pack(">d", 0)))
+PY
+expect 0 "$ZERO" convert --from none --to undecayed --format libzero
+GO_ON="--model s2-schedule-r3 --tokenizer chars --data $TEXT --save-every 1 --dtype fp16 --threads 1 --micro-batch 6 --eval-every 0 --resume"
+undecayed() { # undecayed RUN VALUE WORDS OPTION...: goes on with that weight decay, and says so
+    local run=$1 value=$2 words=$3
+    shift 3
+    expect 0 "$ZERO" train $GO_ON --out "$run" "$@"
+    grep -qF -- "$words" out.txt err.txt || fail "nobody says \"$words\": $(cat out.txt err.txt)"
+    python3 -c "import json, sys; now = json.load(open('$run/config.json'))['optimizer']['params']['weight_decay']; sys.exit(now != $value)" ||
+        fail "another weight decay: $(grep weight_decay "$run/config.json")"
+}
+echo '{"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": "auto"}}}' >auto.json
+echo '{"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.05}}}' >given.json
+cp -r undecayed given && cp -r undecayed auto
+undecayed given 0.05 "weight decay is 0.05 from here on (optimizer.params.weight_decay): the checkpoint was made with 0" --steps 4 --config given.json
+undecayed auto 0 "optimizer.params.weight_decay 0: the checkpoint was made with it" --steps 4 --config auto.json
+undecayed undecayed 0 "optimizer.params.weight_decay 0: the checkpoint was made with it" --steps 4
+undecayed undecayed 0 "optimizer.params.weight_decay 0: the checkpoint was made with it" --steps 5
+
 cp -r "$DEEPSPEED/s2-schedule-r3" broken
 chmod -R u+w broken
 flip broken/global_step3/zero_pp_rank_1_mp_rank_00_optim_states.pt 9000

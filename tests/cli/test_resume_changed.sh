@@ -109,4 +109,4 @@ manifest said 2 lineage.imported_from '"DeepSpeed"'
 expect 78 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --steps 3 --resume --out said
 told "decay neither all tensors nor those of two or more dimensions"
 goes_on said --config matrices.json
-told "the checkpoint was made with 0.05"
+told "optimizer.params.weight_decay 0.05: the checkpoint was made with it"
