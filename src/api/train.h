@@ -64,6 +64,7 @@ typedef struct zr_train {
     double longest_save, longest_step; // seconds
     char best_failure[ZERO_MESSAGE_BYTES]; // why the best model could not be written last, "": it could
     double best;                // lowest loss over the held-out text; INFINITY: none yet
+    int64_t best_windows;       // that an evaluation which decides over it reads; 0: unknown
     double last_eval;           // at the end, over the whole of it
     char eval_text[48];         // what the evaluations between steps read: "132 windows", "all of the held-out text"; "": none was made
 } zr_train;

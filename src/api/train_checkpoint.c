@@ -54,6 +54,8 @@ static json_t *describe(const zr_train *train)
         json_object_set_new(facts, "keeps_weight_decay", json_true());
     if (facts && isfinite(train->best))
         json_object_set_new(facts, "best", json_real(train->best));
+    if (facts && isfinite(train->best) && train->best_windows)
+        json_object_set_new(facts, "best_windows", json_integer(train->best_windows));
     return facts;
 }
 

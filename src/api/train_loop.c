@@ -233,9 +233,20 @@ static zero_status run_step(loop *l, zero_error *error)
     return verdict == SAVE && !last ? zr_train_begin_checkpoint(train, info.step, error) : ZERO_OK;
 }
 
+// A loss over other windows than those that the best one was measured over says nothing about it.
+static void compare_best(zr_train *train, int64_t windows)
+{
+    bool other = isfinite(train->best) && train->best_windows && train->best_windows != windows;
+    if (other)
+        zr_log(&train->logger, ZERO_LOG_INFO, "resume   the best model so far was chosen by %lld windows of the held-out text, this run reads %lld: it is replaced by the first one of this run",
+               (long long)train->best_windows, (long long)windows);
+    train->best = other ? INFINITY : train->best;
+    train->best_windows = windows;
+}
+
 static void plan_evaluations(loop *l)
 {
-    const zr_train *train = l->train;
+    zr_train *train = l->train;
     int64_t asked = train->options->eval_every;
     if (!train->val.count || asked < 0 || train->options->dry_run)
         return;
@@ -244,6 +255,7 @@ static void plan_evaluations(loop *l)
     l->eval_batches = ZR_MAX(trained / EVAL_SHARE / l->micro_batch, 1);
     if (l->eval_batches * l->micro_batch >= zr_dataset_eval_windows(&train->val))
         l->eval_batches = 0;
+    compare_best(train, l->eval_batches ? l->eval_batches * l->micro_batch : zr_dataset_eval_windows(&train->val));
 }
 
 static zero_status run_steps(loop *l, zero_error *error)

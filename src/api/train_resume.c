@@ -114,6 +114,7 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
     train->first_lines = integer_in(facts, "lines");
     train->owed = json_is_true(json_object_get(facts, "owed"));
     train->best = json_is_number(best) ? json_number_value(best) : INFINITY;
+    train->best_windows = integer_in(facts, "best_windows");
     return ZERO_OK;
 }
 

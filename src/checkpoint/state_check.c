@@ -30,6 +30,7 @@ static const row rows[] = {
     {.key = "train.lines", .integer = true, .optional = true, .most = MOST_STEPS},
     {.key = "train.micro_batch", .integer = true, .optional = true, .least = 1, .most = MOST_STEPS},
     {.key = "train.ranks", .integer = true, .optional = true, .least = 1, .most = MOST_RANKS},
+    {.key = "train.best_windows", .integer = true, .optional = true, .least = 1, .most = MOST_STEPS},
     {.key = "train.resumed_from", .integer = true, .optional = true, .most = MOST_STEPS},
 };
 

@@ -6,14 +6,14 @@
 
 static const char whole[] =
     "{\"step\": 3, \"updates\": 2, \"loss_scale\": {\"scale\": 65536.0, \"iteration\": 3, \"last_overflow\": -1, \"hysteresis\": 2}, \"gradient_scale\": 1, "
-    "\"train_batch_size\": 0, \"seed\": -5, \"exact_micro_batch\": 0, \"train\": {\"seq\": 16, \"lines\": 0, \"micro_batch\": 1, \"ranks\": 1, \"resumed_from\": 0}}";
+    "\"train_batch_size\": 0, \"seed\": -5, \"exact_micro_batch\": 0, \"train\": {\"seq\": 16, \"lines\": 0, \"micro_batch\": 1, \"ranks\": 1, \"best_windows\": 1, \"resumed_from\": 0}}";
 
 static const struct { const char *object, *key, *least, *most; } numbers[] = { // the ends themselves are taken
     {NULL, "step", "0", "1000000000000"}, {NULL, "updates", "0", "1000000000000"}, {NULL, "train_batch_size", "0", "1000000000000"},
     {NULL, "exact_micro_batch", "0", "1000000000000"}, {NULL, "gradient_scale", "1e-40", "1e40"}, {"loss_scale", "scale", "1e-40", "1e40"},
     {"loss_scale", "iteration", "0", "1000000000000"}, {"loss_scale", "last_overflow", "-1", "1000000000000"}, {"loss_scale", "hysteresis", "0", "1000000"},
     {"train", "seq", "1", "1000000000000"}, {"train", "lines", "0", "1000000000000"}, {"train", "micro_batch", "1", "1000000000000"},
-    {"train", "ranks", "1", "1000000"}, {"train", "resumed_from", "0", "1000000000000"},
+    {"train", "ranks", "1", "1000000"}, {"train", "best_windows", "1", "1000000000000"}, {"train", "resumed_from", "0", "1000000000000"},
 };
 
 // The state with numbers[i] as `value`, a JSON text; NULL: without it.

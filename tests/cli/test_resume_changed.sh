@@ -110,3 +110,19 @@ expect 78 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --steps 3 --resume
 told "decay neither all tensors nor those of two or more dimensions"
 goes_on said --config matrices.json
 told "optimizer.params.weight_decay 0.05: the checkpoint was made with it"
+
+# A best loss over other windows of the held-out text is none to beat; over the same ones it is, and one of which nobody knows.
+expect 0 "$ZERO" train ${SMALL/--eval-every 0/} --quiet --micro-batch 2 --eval-every 1 --steps 2 --out best
+rm -r best/checkpoints/step-00000002
+manifest best 1 train.best 0.001 # nothing is better
+evaluates() { # evaluates RUN OPTION...: its best loss is that of the checkpoint
+    local run=$1
+    shift
+    expect 0 "$ZERO" train ${SMALL/--eval-every 0/} --micro-batch 2 --out "$run" --resume "$@"
+    grep -q "val loss 0.001000" out.txt err.txt
+}
+cp -r best same && evaluates same --eval-every 1 --steps 2 || fail "another best: $(cat out.txt err.txt)"
+cp -r best more && ! evaluates more --eval-every 40 --steps 2 || fail "still the best: $(cat out.txt err.txt)"
+told "the best model so far was chosen by 2 windows of the held-out text, this run reads 4"
+manifest best 1 train.best_windows none # as older ones are
+evaluates best --eval-every 40 --steps 2 || fail "another best: $(cat out.txt err.txt)"
