@@ -80,7 +80,7 @@ kill_ranks() { # kill_ranks KILLS OPTION...: a run in broken whose last rank is 
     done
     code=0
     { wait $parent; } 2>/dev/null || code=$?
-    [ $met -eq $kills ] && { [ $code -ne 0 ] || [ "$(grep -c 'restart . of' err.txt)" -eq $kills ]; } # a rank that had ended can be killed, too
+    [ $met -eq $kills ] && { [ $code -ne 0 ] || [ "$(grep -c 'restart . of' err.txt)" -ge $kills ]; } # a rank that had ended can be killed, too
 }
 restarted() { # the same, once more where the run was faster
     for _ in 1 2 3 4 5; do kill_ranks "$@" && return; done
