@@ -64,6 +64,15 @@ static zero_status check_entry(const zr_outputs_place *place, int entry, zero_er
     return zr_reads_spare(&place->reads, path, error);
 }
 
+static bool is_nothing(const char *name) { return !name[0]; }
+
+// A folder with nothing in it may have been made, or linked to another disk, for the run to come.
+static bool is_empty_folder(const char *path)
+{
+    char names[1024];
+    return zr_path_is_directory(path) && !zr_directory_others(path, is_nothing, names, sizeof names);
+}
+
 zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
 {
     char path[4096];
@@ -71,7 +80,7 @@ zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
         ZERO_TRY(check_entry(place, entry, error));
     for (int entry = 0; entry < ZR_RUN_ENTRIES && place->way == ZR_OUTPUTS_NEW; entry++) {
         ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
-        if (zr_path_exists(path))
+        if (zr_path_exists(path) && !is_empty_folder(path))
             return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" already holds a run (%s): choose another directory, or --overwrite replaces it", place->directory, zr_run_entries[entry]);
     }
     return check_writable(place->directory, error);
@@ -87,6 +96,8 @@ static zero_status remove_earlier(const char *directory, zero_error *error)
             continue;
         if (S_ISDIR(info.st_mode))
             ZERO_TRY(zr_directory_remove(path, error));
+        else if (zr_path_is_directory(path)) // on another disk: the link stays
+            ZERO_TRY(zr_directory_empty(path, error));
         else if (unlink(path))
             return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot remove \"%s\" of the earlier run", path);
     }

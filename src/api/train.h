@@ -59,6 +59,7 @@ typedef struct zr_train {
     bool metrics_failed;        // it has been told that lines are missing
     int64_t saved_step;         // of the newest checkpoint
     int64_t saving_step;        // of the one that is being written, or was last
+    int64_t left_step;          // of the last older one that stayed because its folder holds something else; 0: none, and none was told
     zero_checkpoint *saving;    // NULL: none is being written
     double saved_at;            // seconds of zr_clock_seconds, when the last one was begun
     double longest_save, longest_step; // seconds
@@ -113,7 +114,7 @@ zero_status zr_train_resume(zr_train *train, zero_error *error);
 // (both report one that fails, which harms nothing). Not collective, by rank 0's clock: whether one is due; whether options->end_by is so near
 // that the run must save and end.
 // Rank 0: saved_step is what `latest` names and what older ones give way to.
-void zr_train_announce_checkpoint(const zr_train *train);
+void zr_train_announce_checkpoint(zr_train *train);
 zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error);
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error);
 bool zr_train_wants_checkpoint(const zr_train *train, int64_t step);

@@ -8,6 +8,7 @@
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "checkpoint/manifest.h"
 #include "comm/agree.h"
 
 #include <math.h>
@@ -18,8 +19,24 @@
 
 static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, beside what steps and saves have taken so far
 
+// Rank 0. One that has something else in its folder stays.
+static zero_status remove_older(zr_train *train, int64_t step, zero_error *error)
+{
+    char others[1024];
+    char *path = zr_checkpoint_path(train->options->out_dir, step, error);
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    bool shared = zr_directory_others(path, zr_is_checkpoint_file, others, sizeof others);
+    if (shared && !train->left_step)
+        zr_log(&train->logger, ZERO_LOG_WARNING, "\"%s\" is not removed, although newer checkpoints are there (--keep): it holds %s, which is of no checkpoint; this is said once", path, others);
+    train->left_step = shared ? step : train->left_step;
+    zero_status status = shared ? ZERO_OK : zr_directory_discard(path, error);
+    zr_free(path);
+    return status;
+}
+
 // Rank 0: the newest `keep` that are whole stay, the one just written among them. Newer ones than that are damaged: it was resumed before them.
-static zero_status prune(const zr_train *train, zero_error *error)
+static zero_status prune(zr_train *train, zero_error *error)
 {
     const char *run = train->options->out_dir;
     zr_checkpoints found;
@@ -34,9 +51,7 @@ static zero_status prune(const zr_train *train, zero_error *error)
             kept += step == train->saved_step || zr_checkpoint_is_whole(run, step);
             continue;
         }
-        char *path = zr_checkpoint_path(run, step, error);
-        status = path ? zr_directory_discard(path, error) : ZERO_ERR_MEMORY;
-        zr_free(path);
+        status = remove_older(train, step, error);
     }
     zr_checkpoints_free(&found);
     return status;
@@ -103,7 +118,7 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
 }
 
 // A checkpoint that is there stays there if this fails.
-void zr_train_announce_checkpoint(const zr_train *train)
+void zr_train_announce_checkpoint(zr_train *train)
 {
     zero_error error = {0};
     zero_status status = zr_write_latest(train->options->out_dir, train->saved_step, &error);

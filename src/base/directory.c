@@ -127,6 +127,13 @@ zero_status zr_directory_remove(const char *path, zero_error *error)
     return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot remove the directory \"%s\"", path) : ZERO_OK;
 }
 
+zero_status zr_directory_empty(const char *path, zero_error *error)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int reason = fd < 0 ? errno : remove_content(fd, 0);
+    return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot empty the directory \"%s\"", path) : ZERO_OK;
+}
+
 char *zr_directory_hidden(const char *path, zero_error *error)
 {
     const char *slash = strrchr(path, '/');

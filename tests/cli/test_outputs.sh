@@ -95,6 +95,22 @@ for left in nothing receipt.json.tmp.12.0 receipt.json; do
     done
 done
 
+# Older checkpoints give way to newer ones, what the user has put into their folders does not.
+expect 0 "$ZERO" train $G $D --out older --steps 2 --save-every 1
+echo notes >older/checkpoints/step-00000001/NOTES.md
+expect 0 "$ZERO" train ${G/--quiet/} $D --out older --steps 5 --save-every 1 --keep 1 --resume
+[ "$(ls older/checkpoints | tr '\n' ' ')" = "latest step-00000001 step-00000005 " ] && [ -s older/checkpoints/step-00000001/NOTES.md ] || fail "kept: $(ls older/checkpoints)"
+[ "$(grep -c 'step-00000001" is not removed, .* it holds NOTES.md' err.txt)" = 1 ] || fail "not told once: $(cat err.txt)"
+
+# Checkpoints on another disk stay there, by a link that was there before the run.
+mkdir -p disk spread && ln -s ../disk spread/checkpoints
+for way in "" --overwrite; do
+    expect 0 "$ZERO" train $G $D --out spread --steps 2 --save-every 1 $way
+    [ -L spread/checkpoints ] && [ -s disk/latest ] || fail "the link is gone: $(ls -l spread)"
+done
+expect 0 "$ZERO" train $G $D --out spread --steps 1 --no-final-checkpoint --overwrite
+[ -z "$(ls -A disk)" ] || fail "left on the disk: $(ls -A disk)"
+
 # Ranks write into one directory: one that is not there for all of them is noticed before anything in it has changed.
 mkdir here there
 cp -r r here/r
