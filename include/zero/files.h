@@ -28,7 +28,7 @@ typedef struct zero_convert_options {
     const char *dtype;     // hf: of the weights, "fp32", "bf16", "fp16"; NULL: fp32, or of a Hugging Face directory the files' own
     int64_t shard_bytes;   // hf: of tensors in a file; 0: 5 GB
     const char *model_dir; // where config.json and the tokenizer come from; NULL: from `from`, where they are
-    int overwrite;         // hf: a model that lies at `to` is replaced, where nothing but a model's files lies there and none is read
+    int overwrite;         // hf: a model that libzero wrote to `to` is replaced, where nothing else lies there and none of it is read
     zero_logger logger;
     void (*progress)(void *user, int64_t done, int64_t total); // bytes; NULL: not wanted
     void *progress_user;

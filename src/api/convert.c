@@ -1,4 +1,5 @@
 // zero_convert: any source (checkpoint/source.h) as a Hugging Face directory; DeepSpeed's checkpoints as one of ours.
+#include "api/convert_mark.h"
 #include "api/convert_model.h"
 #include "api/own.h"
 #include "api/run_directory.h"
@@ -82,18 +83,16 @@ static zero_status gather_reads(const converting *c, zr_reads *reads)
     return status;
 }
 
-// Only a model is ever replaced, never with something else that lies in its directory, and never what is being read.
+// Only a model that libzero wrote is ever replaced, never with something else that lies in its directory, and never what is being read.
 static zero_status check_replaced(const converting *c)
 {
     const char *to = c->to;
-    char others[1024];
     struct stat info;
     zr_reads reads = {0};
     bool is_model = lstat(to, &info) == 0 && S_ISDIR(info.st_mode) && zr_has_weights(to) && !zr_path_has(to, ZR_CHECKPOINTS);
     if (!is_model)
         return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is not a directory that holds only a model: it is not replaced; choose another directory", to);
-    if (zr_directory_others(to, zr_own_is_model_file, others, sizeof others))
-        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" holds more than a model's files (%s): it is not replaced; choose another directory", to, others);
+    ZERO_TRY(zr_convert_mark_check(to, c->error));
     zero_status status = gather_reads(c, &reads);
     if (status == ZERO_OK)
         status = zr_reads_spare(&reads, to, c->error);
@@ -153,6 +152,8 @@ static zero_status to_model(converting *c)
         status = zr_directory_create(hidden, c->error);
     if (status == ZERO_OK)
         status = fill_model(c, hidden, &export);
+    if (status == ZERO_OK)
+        status = zr_convert_mark_write(hidden, c->error);
     if (status == ZERO_OK)
         status = zr_directory_publish(hidden, c->to, c->error);
     if (status != ZERO_OK)

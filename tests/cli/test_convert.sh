@@ -9,7 +9,7 @@ train --micro-batch 2 --seed 5 --steps 12 --save-every 4 --out run
 expect 0 "$ZERO" convert --from run/checkpoints/step-00000012 --to hf
 cmp hf/model.safetensors run/model/model.safetensors || fail "the last checkpoint's weights are not the model's"
 cmp hf/tokenizer.json run/model/tokenizer.json || fail "another tokenizer"
-[ "$(ls hf | tr '\n' ' ')" = "config.json model.safetensors tokenizer.json tokenizer_config.json " ] || fail "hf holds $(ls hf)"
+[ "$(ls hf | tr '\n' ' ')" = "config.json model.safetensors receipt.json tokenizer.json tokenizer_config.json " ] || fail "hf holds $(ls hf)"
 expect 0 "$ZERO" convert --from run --to newest --quiet
 [ ! -s out.txt ] || fail "--quiet prints"
 expect 0 "$ZERO" diff hf newest

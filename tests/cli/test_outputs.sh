@@ -177,6 +177,20 @@ for way in "" --overwrite; do
     grep -q 'NOTES.md' err.txt && grep -qF '.git' err.txt || fail "what would go is not named: $(cat err.txt)"
 done
 rm -r hf/NOTES.md hf/.git
+cp hf/tokenizer_config.json kept.json
+echo '{}' >hf/chat_template.jinja
+echo '  ' >>hf/tokenizer_config.json
+stays hf 'as libzero wrote them (' "$ZERO" convert --from r --to hf --overwrite
+grep -q 'chat_template.jinja' err.txt && grep -q 'tokenizer_config.json' err.txt || fail "not named: $(cat err.txt)"
+rm hf/chat_template.jinja && mv kept.json hf/tokenizer_config.json
+mv hf/model.safetensors linked && ln -s ../linked hf/model.safetensors
+stays hf 'wrote them (model.safetensors): it is not replaced; remove' "$ZERO" convert --from r --to hf --overwrite
+mv linked hf/model.safetensors
+cp -r hf theirs && rm theirs/receipt.json
+for way in "" --overwrite; do stays theirs '"theirs" is a model that libzero has not written' "$ZERO" convert --from r --to theirs $way; done
 stays r '"r/model" is read by this command' "$ZERO" convert --from r --to r/model --overwrite
 expect 0 "$ZERO" convert --from r --to hf --overwrite --quiet
+expect 0 "$ZERO" train $G $D --out trained --steps 1
+expect 0 "$ZERO" convert --from r --to trained/model --overwrite --quiet
+stays trained '"trained/model" is there, which no run' "$ZERO" train $G $D --out trained --steps 1 --overwrite # a converted model is none of the run's
 echo "what the user has stays"
