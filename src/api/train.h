@@ -50,6 +50,7 @@ typedef struct zr_train {
     bool resume;                // what lies in out_dir: it goes on with that; fixed by zr_train_foresee, the same on every rank
     struct { int64_t batch, micro_batch, ranks; zr_decay_before decay; bool has_weight_decay; double weight_decay; } before; // samples of a step, of a
                                 // micro-batch, ranks, and the tensors with weight decay, and its value where DeepSpeed's: of what it goes on from; 0: nothing, or unknown
+    bool keeps_loss_mean, keeps_rate_0; // what it goes on from has libzero.loss_mean micro_batch, libzero.schedule_from_one false; of programs before these keys, too
     bool keeps_weight_decay;    // that value holds here, as the configuration gives none: what goes on from this run keeps it, too
     int64_t replay_to;          // a replay ends after so many steps, and keeps nothing; 0: it is a training
     // while it runs

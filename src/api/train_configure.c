@@ -134,6 +134,17 @@ static zero_status keep_weight_decay(const zr_train *train, zr_config *config, c
     return zr_config_override(config, WEIGHT_DECAY, number, "--resume", false, logger, error);
 }
 
+// A run keeps its objective and its rates, unless the configuration says otherwise.
+static zero_status keep_formulas(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    if (train->keeps_rate_0 && !says(config, "libzero.schedule_from_one"))
+        ZERO_TRY(zr_config_override(config, "libzero.schedule_from_one", "false", "--resume", false, logger, error));
+    if (!train->keeps_loss_mean || says(config, "libzero.loss_mean"))
+        return ZERO_OK;
+    zr_log(logger, ZERO_LOG_INFO, "libzero.loss_mean micro_batch: the checkpoint was made with it");
+    return zr_config_override(config, "libzero.loss_mean", "micro_batch", "--resume", false, logger, error);
+}
+
 static void tell_decay(const zr_train *train, const zr_config *config, const zero_logger *logger)
 {
     double before = train->before.weight_decay, now = config->optimizer.weight_decay;
@@ -174,6 +185,8 @@ static zero_status make_config_by(const zr_train *train, const zr_config_facts *
         status = keep_decay(train, config, logger, error);
     if (status == ZERO_OK)
         status = keep_weight_decay(train, config, logger, error);
+    if (status == ZERO_OK)
+        status = keep_formulas(train, config, logger, error);
     if (status == ZERO_OK && train->placement)
         status = zr_placement_apply(train->placement, train->config, config, error);
     if (status == ZERO_OK)

@@ -21,7 +21,8 @@ static int64_t integer_in(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-enum { RESUMES = 3, DECAY = 4, FACTS = 7 }; // after the batch's; from DECAY on: zr_decay_before, whether its value is known, and the bits of that
+enum { RESUMES = 3, DECAY = 4, FORMULAS = 7, FACTS = 9 }; // after the batch's; from DECAY on: zr_decay_before, whether its value is known, and the bits of that; from FORMULAS
+// on: zr_train's keeps_loss_mean and keeps_rate_0
 
 // Which tensors the configuration of a checkpoint decays, and, of a run of DeepSpeed or one that has kept its value, with what.
 static void read_decay(const json_t *state, int64_t facts[3])
@@ -33,6 +34,16 @@ static void read_decay(const json_t *state, int64_t facts[3])
     double value = json_number_value(decay);
     facts[1] = kept && json_is_number(decay) && value >= 0;
     memcpy(&facts[2], &value, sizeof value);
+}
+
+// Earlier programs knew these formulas alone, and wrote no key for them.
+static void read_formulas(const json_t *state, int64_t facts[2])
+{
+    const json_t *own = json_object_get(json_object_get(state, "config"), "libzero");
+    const char *mean = json_string_value(json_object_get(own, "loss_mean"));
+    bool ours = json_object_get(state, "train");
+    facts[0] = ours && (!mean || !strcmp(mean, "micro_batch"));
+    facts[1] = ours && !json_is_true(json_object_get(own, "schedule_from_one"));
 }
 
 // Samples of a step, of a micro-batch, and ranks, and the decay: of the checkpoint, or of a run that ended before its first one (its config.json).
@@ -47,6 +58,7 @@ static void read_batch(const char *checkpoint, const char *config, int64_t facts
         facts[1] = possible ? integer_in(more, "micro_batch") : 0;
         facts[2] = possible ? integer_in(more, "ranks") : 0;
         read_decay(manifest.state, &facts[DECAY]);
+        read_formulas(manifest.state, &facts[FORMULAS]);
         zr_manifest_free(&manifest);
     } else if (!checkpoint && zr_path_exists(config) && zr_json_load(config, MOST_CONFIG, &root, NULL) == ZERO_OK) {
         facts[0] = integer_in(root, "train_batch_size");
@@ -95,6 +107,8 @@ zero_status zr_train_foresee(zr_train *train, zero_error *error)
     train->before.decay = (zr_decay_before)facts[DECAY];
     train->before.has_weight_decay = facts[DECAY + 1];
     memcpy(&train->before.weight_decay, &facts[DECAY + 2], sizeof train->before.weight_decay);
+    train->keeps_loss_mean = facts[FORMULAS];
+    train->keeps_rate_0 = facts[FORMULAS + 1];
     train->resume = facts[RESUMES];
     return ZERO_OK;
 }

@@ -168,9 +168,9 @@ static zero_status check_makers(verify *v, zero_error *error)
     return status;
 }
 
-// Whether a program wrote config.json that knew no other path than the machine's best, and called all that have AVX-512 "avx512". Those that came
-// after it write libzero.loss_mean.
-static bool is_of_one_path(const json_t *config)
+// Whether a program wrote config.json that knew no other path than the machine's best, called all that have AVX-512 "avx512", and took the mean of
+// micro-batches as the loss. Those that came after it write libzero.loss_mean.
+static bool is_of_earlier_program(const json_t *config)
 {
     return !json_object_get(json_object_get(config, "libzero"), "loss_mean");
 }
@@ -192,7 +192,7 @@ static zero_status choose_backend(verify *v, zero_error *error)
     char offered[160];
     if (backend && !strcmp(backend, "ref"))
         snprintf(v->backend, sizeof v->backend, "ref");
-    else if (is_of_one_path(v->config) && instructions && !strcmp(instructions, "avx512") && has_avx512())
+    else if (is_of_earlier_program(v->config) && instructions && !strcmp(instructions, "avx512") && has_avx512())
         snprintf(v->backend, sizeof v->backend, "cpu");
     else
         snprintf(v->backend, sizeof v->backend, "cpu:%s", instructions ? instructions : "unknown");
@@ -260,6 +260,7 @@ static int threads_of(const verify *v)
 // As it was made; what lies elsewhere now is the caller's to say.
 static zero_train_options options_of(verify *v)
 {
+    static const zero_override former_mean = {"libzero.loss_mean", "micro_batch", "zero verify"};
     const json_t *files = json_object_get(v->run, "data");
     const char *tokenizer = text_of(v->run, "tokenizer"), *val = text_of(v->run, "val");
     int count = ZR_MIN((int)json_array_size(files), MOST_DATA);
@@ -271,6 +272,7 @@ static zero_train_options options_of(verify *v)
         .val = val && strcmp(val, "the last tenth") ? val : NULL, .field = text_of(v->run, "field"), .chat = text_of(v->run, "chat"),
         .tokenizer = json_is_true(json_object_get(v->run, "tokenizer_of_model")) ? NULL : tokenizer, .config_path = v->config_path,
         .seq = number_of(v->run, "seq"), .steps = number_of(v->run, "steps"), .seed = -1, .eval_every = -1, .threads = threads_of(v),
+        .overrides = &former_mean, .override_count = is_of_earlier_program(v->config), // the same programs
         .backend = v->backend, .allow_change = text_of(v->run, "allow_change"), .dry_run = 1, .ignore_unused = 1, // weights come from the checkpoint
         .logger = v->options->logger, .progress = compare_step, .progress_user = v,
     };

@@ -262,9 +262,8 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
     ZERO_TRY(fill(config, S "cos_min_ratio", json_real(0.1), error));
     ZERO_TRY(fill(config, "libzero.schedule_from_one", json_true(), error));
     zr_log(logger, ZERO_LOG_INFO,
-           "schedule WarmupCosineLR from the first update on, %g updates of warm-up, %g in all, down to %g of the rate "
-           "(the program's choice)",
-           number_of(config, S "warmup_num_steps"), number_of(config, S "total_num_steps"),
+           "schedule WarmupCosineLR%s, %g updates of warm-up, %g in all, down to %g of the rate (the program's choice)",
+           json_is_true(zr_config_value(config, "libzero.schedule_from_one")) ? " from the first update on" : "", number_of(config, S "warmup_num_steps"), number_of(config, S "total_num_steps"),
            number_of(config, S "cos_min_ratio"));
     return ZERO_OK;
 }

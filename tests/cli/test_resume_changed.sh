@@ -126,3 +126,18 @@ cp -r best more && ! evaluates more --eval-every 40 --steps 2 || fail "still the
 told "the best model so far was chosen by 2 windows of the held-out text, this run reads 4"
 manifest best 1 train.best_windows none # as older ones are
 evaluates best --eval-every 40 --steps 2 || fail "another best: $(cat out.txt err.txt)"
+
+# What earlier programs computed without a key for it goes on: the mean of micro-batches' means, and a schedule that begins at rate 0.
+python3 -c 'for i in range(60): print("{\"prompt\": \"%s\", \"completion\": \" %s.\"}" % ("the owl " * (i % 5), i))' >pairs.jsonl
+echo '{"libzero": {"loss_mean": "micro_batch", "schedule_from_one": false}}' >former.json
+FORMER="--new gpt2:layers=1,heads=2,width=16,context=16 --data pairs.jsonl --val none --threads 1 --micro-batch 1 --accumulation 4 --save-every 2 --keep 0"
+expect 0 "$ZERO" train $FORMER --quiet --steps 6 --config former.json --out former
+for key in loss_mean schedule_from_one; do manifest former 2 config.libzero.$key none; done
+goes_on_as_it_was() { # from step 2, then from the checkpoint that this has made at step 4
+    rm -r kept/checkpoints/step-0000000"$1"
+    expect 0 "$ZERO" train $FORMER --steps 6 --out kept --resume
+    told "libzero.loss_mean micro_batch: the checkpoint was made with it"
+    [ "$(fingerprint kept)" = "$(fingerprint former)" ] || fail "a run of an earlier program goes on otherwise: $(fingerprint kept) $(fingerprint former)"
+}
+cp -r former kept && rm -r kept/checkpoints/step-00000004 && goes_on_as_it_was 6
+goes_on_as_it_was 6
