@@ -50,9 +50,9 @@ zt 64 'contradicts two.json' --data "$TEXT" --config two.json --stage 3 --strict
 
 refused 74 '"/proc/nowhere' "$ZERO" train --new $TINY --steps 2 --threads 1 --quiet --data "$TEXT" --out /proc/nowhere/run
 refused 74 'is no directory' "$ZERO" train --new $TINY --steps 2 --threads 1 --quiet --data "$TEXT" --out "$TEXT"
-mkdir -p held/model
+mkdir -p held/model && echo mine >held/model/model.safetensors
 refused 64 'which no run of libzero has written' "$ZERO" train --new $TINY --steps 2 --threads 1 --quiet --data "$TEXT" --out held
-[ -d held/model ] || fail "what lies there was touched"
+[ "$(cat held/model/model.safetensors)" = mine ] || fail "what lies there was touched"
 
 zt 64 'at most 1024' --data "$TEXT" --ranks 1025
 zt 64 'from 1' --data "$TEXT" --ranks 0
