@@ -212,6 +212,10 @@ bool zr_directory_others(const char *path, bool (*is_known)(const char *name), c
     int found = 0;
     size_t length = 0;
     names[0] = 0;
+    if (!entries && errno != ENOENT && errno != ENOTDIR) {
+        snprintf(names, room, "what cannot be read");
+        return true;
+    }
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || is_known(entry->d_name))
             continue;

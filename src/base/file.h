@@ -36,7 +36,8 @@ zero_status zr_directory_sync(const char *path, zero_error *error);
 zero_status zr_directory_discard(const char *path, zero_error *error); // an existing one goes at once, by taking its hidden name, and then what is in it
 zero_status zr_directory_remove(const char *path, zero_error *error); // with what is in it; an absent one is fine
 zero_status zr_directory_empty(const char *path, zero_error *error); // removes what is in it; of a link, in the directory that it leads to
-// The names in it that are not known, up to three of them, for a message; false where there are none.
+// The names in it that are not known, up to three of them, for a message; false where there are none. Of a
+// directory that cannot be read nobody knows: true.
 bool zr_directory_others(const char *path, bool (*is_known)(const char *name), char *names, size_t room);
 char *zr_path_parent(const char *path, zero_error *error); // the directory that it lies in; zr_free
 bool zr_path_exists(const char *path);
