@@ -48,8 +48,9 @@ static int answer(const char *word)
 // zero help [COMMAND]
 static int help(const char *name)
 {
-    const cli_command *command = name ? cli_find_command(name) : NULL;
-    if (name && !command)
+    bool general = !name || strcmp(name, "help") == 0;
+    const cli_command *command = general ? NULL : cli_find_command(name);
+    if (!general && !command)
         return unknown_command(name);
     if (command)
         cli_help_command(command, stdout);

@@ -1,5 +1,15 @@
 #include "comm/agree.h"
 
+#include <stdio.h>
+#include <string.h>
+
+static bool begins_with_its_rank(const zero_error *error, int rank)
+{
+    char name[24];
+    snprintf(name, sizeof name, "rank %d ", rank);
+    return strncmp(error->message, name, strlen(name)) == 0;
+}
+
 // The failure of rank `first`, on all of them.
 static zero_status share(zero_comm *comm, int first, zero_error *shared, zero_error *error)
 {
@@ -27,7 +37,7 @@ zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error)
     if (status != ZERO_OK && mine == ZERO_OK)
         return status;
     *error = status == ZERO_OK ? shared : own; // where the ranks are out of reach, what came first is the reason
-    if (mine == ZERO_OK)
+    if (mine == ZERO_OK && !begins_with_its_rank(error, (int)first))
         zr_error_prefix(error, "rank %d", (int)first);
     return error->status;
 }

@@ -122,8 +122,7 @@ zero_status zr_config_keep_inference(zr_config *config, zero_error *error);
 // Fills and prints the program's defaults where neither file nor flags name an optimizer (AdamW 0.9/0.95, eps 1e-8,
 // decay 0.1, lr from the facts), a schedule (warm-up from lr / its updates on, and cosine to a tenth; only where no optimizer is named in the file
 // either, as a DeepSpeed file that names one without a schedule means a constant rate) and clipping (1.0).
-zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                                     zero_error *error);
+zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *facts, const zero_logger *logger, zero_error *error);
 
 // Refuses what is not built, resolves "auto" (printing which), the batch arithmetic, optimizer and schedule, fills the
 // fields, and prints how many keys have no effect (a warning) and which, for which reason (ZERO_LOG_DEBUG). Once per config.
@@ -146,5 +145,6 @@ void zr_config_document(zr_buffer *out);
 
 // NULL where the table has no such key.
 const zr_setting *zr_config_setting(const zr_config *config, const char *path);
+bool zr_config_says(const zr_config *config, const char *path); // it has a value, whoever gave it
 
 #endif

@@ -21,6 +21,12 @@ const zr_setting *zr_config_setting(const zr_config *config, const char *path)
     return index < 0 ? NULL : &config->settings[index];
 }
 
+bool zr_config_says(const zr_config *config, const char *path)
+{
+    const zr_setting *setting = zr_config_setting(config, path);
+    return setting && setting->value;
+}
+
 const json_t *zr_config_value(const zr_config *config, const char *path)
 {
     return zr_config_at(config, path)->value;

@@ -38,7 +38,7 @@ static char directory[64], text[96];
 static zero_status train(const char *out, int in, int reason, zero_error *error)
 {
     const char *data[] = {text};
-    const zero_train_options options = {.struct_size = sizeof options, .new_spec = "gpt2:layers=1,heads=2,width=16,context=16", .data = data, .data_count = 1, .val = "none",
+    const zero_train_options options = {.struct_size = sizeof options, .new_spec = TINY_MODEL, .data = data, .data_count = 1, .val = "none",
                                         .tokenizer = "bytes", .out_dir = out, .steps = STEPS, .seed = 3, .threads = 1, .resume = 1, .save_every = 1, .keep = 1, .backend = "cpu:portable"};
     rank_job jobs[RANKS];
     fault.reason = reason;
@@ -119,14 +119,7 @@ static void fails_in_each(void **state) { every_call(EIO); }
 
 static int set_up(void **state)
 {
-    strcpy(directory, access("/dev/shm", W_OK) == 0 ? "/dev/shm/zero-crash-XXXXXX" : "/tmp/zero-crash-XXXXXX");
-    if (!mkdtemp(directory))
-        return -1;
-    snprintf(text, sizeof text, "%s/text.txt", directory);
-    FILE *file = fopen(text, "w");
-    for (int i = 0; file && i < 200; i++)
-        fprintf(file, "line %d of a text that nobody reads\n", i);
-    return file ? fclose(file) : -1;
+    return make_text(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", directory, text);
 }
 
 static int tear_down(void **state) { return zr_directory_remove(directory, NULL) == ZERO_OK ? 0 : -1; }

@@ -84,7 +84,7 @@ static zero_train_options usual_options(said *s)
     static const char *data[1];
     data[0] = text;
     *s = (said){0};
-    return (zero_train_options){.struct_size = sizeof(zero_train_options), .new_spec = "gpt2:layers=1,heads=2,width=16,context=16", .data = data, .data_count = 1,
+    return (zero_train_options){.struct_size = sizeof(zero_train_options), .new_spec = TINY_MODEL, .data = data, .data_count = 1,
                                 .out_dir = out, .steps = 8, .seed = 3, .threads = 1, .eval_every = 1, .lr = 1e-2, .overwrite = 1, .keep = 2, .logger = {.write = keep_line, .user = s}};
 }
 
@@ -185,15 +185,9 @@ static void a_disk_without_room_gets_no_last_checkpoint(void **state)
 
 static int set_up(void **state)
 {
-    snprintf(directory, sizeof directory, "/tmp/zero-final-XXXXXX");
-    if (!mkdtemp(directory))
-        return -1;
+    int failed = make_text("/tmp", directory, text);
     snprintf(out, sizeof out, "%s/run", directory);
-    snprintf(text, sizeof text, "%s/text.txt", directory);
-    FILE *file = fopen(text, "w");
-    for (int i = 0; file && i < 400; i++)
-        fprintf(file, "the %d of them sang %d songs\n", i % 7, i % 11);
-    return !file || fclose(file);
+    return failed;
 }
 
 static int tear_down(void **state)

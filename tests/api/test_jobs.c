@@ -15,7 +15,7 @@ static zero_train_options usual_options(const char *out)
 {
     static const char *data[1];
     data[0] = text;
-    return (zero_train_options){.struct_size = sizeof(zero_train_options), .new_spec = "gpt2:layers=1,heads=2,width=16,context=16", .data = data,
+    return (zero_train_options){.struct_size = sizeof(zero_train_options), .new_spec = TINY_MODEL, .data = data,
                                 .data_count = 1, .val = "none", .tokenizer = "bytes", .out_dir = out, .steps = 3, .seed = 3, .threads = 1};
 }
 
@@ -211,14 +211,7 @@ static void test_several_prompts(void **state)
 
 static int set_up(void **state)
 {
-    snprintf(directory, sizeof directory, "/tmp/zero-jobs-XXXXXX");
-    if (!mkdtemp(directory))
-        return -1;
-    snprintf(text, sizeof text, "%s/text.txt", directory);
-    FILE *file = fopen(text, "w");
-    for (int i = 0; file && i < 400; i++)
-        fprintf(file, "the %d of them sang %d songs\n", i % 7, i % 11);
-    return !file || fclose(file);
+    return make_text("/tmp", directory, text);
 }
 
 static int tear_down(void **state)

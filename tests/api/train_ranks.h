@@ -8,9 +8,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 enum { MOST_RANKS = 3 };
+
+#define TINY_MODEL "gpt2:layers=1,heads=2,width=16,context=16"
 
 typedef struct rank_job {
     zero_comm *comm;
@@ -41,6 +45,19 @@ static inline void train_ranks(int ranks, const zero_train_options *options, ran
         pthread_join(threads[r], NULL);
     for (int r = 0; r < ranks; r++)
         zero_comm_destroy(comms[r]);
+}
+
+// A folder of the test's own below `parent`, and a text in it to train on. 0: both are there.
+static inline int make_text(const char *parent, char directory[static 64], char text[static 96])
+{
+    snprintf(directory, 64, "%s/zero-test-XXXXXX", parent);
+    if (!mkdtemp(directory))
+        return -1;
+    snprintf(text, 96, "%s/text.txt", directory);
+    FILE *file = fopen(text, "w");
+    for (int i = 0; file && i < 400; i++)
+        fprintf(file, "the %d of them sang %d songs\n", i % 7, i % 11);
+    return file ? fclose(file) : -1;
 }
 
 #endif

@@ -34,6 +34,7 @@ expect 0 "$ZERO" --version && grep -qE '^zero [0-9]+\.[0-9]+\.[0-9]+$' out.txt |
 expect 0 "$ZERO" --describe-configuration && grep -q 'zero_optimization.stage' out.txt || fail "table of keys"
 expect 0 "$ZERO" help && mv out.txt help.txt
 expect 0 "$ZERO" --help && cmp -s out.txt help.txt || fail "zero help is not zero --help"
+expect 0 "$ZERO" help help && cmp -s out.txt help.txt || fail "zero help help is not zero --help"
 expect 0 "$ZERO" convert --help && grep -q '(fp32|bf16|fp16) ' out.txt || fail "the types that convert writes"
 expect 0 "$ZERO" --help && [ "$(grep -c '^  zero ' out.txt)" -ge 8 ] || fail "list of commands"
 
