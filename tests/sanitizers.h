@@ -18,4 +18,6 @@
 #endif
 #endif
 
+#define SANITIZED (UNDER_TSAN || UNDER_ASAN) // slow: of matrices that the release build tries whole a sample will do
+
 #endif

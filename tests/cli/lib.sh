@@ -15,6 +15,9 @@ if mpirun --version 2>/dev/null | grep -q "Open MPI"; then MPIRUN+=(--allow-run-
 
 fail() { echo "FAIL: $*" >&2; exit 1; }
 
+# sample WHOLE FEW: what is tried of a matrix: all of it, or few where a sanitizer makes each run a long one.
+sample() { if [ "${ZERO_TEST_SAMPLE:-no}" = yes ]; then echo "$2"; else echo "$1"; fi; }
+
 # expect CODE COMMAND...: runs it with a deadline; out.txt and err.txt keep what it said.
 expect() {
     local code=$1 got=0

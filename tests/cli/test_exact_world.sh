@@ -21,7 +21,7 @@ runs=0
 for dtype in fp32 bf16; do
     config 0
     run --dtype $dtype --ranks 1 --out one-$dtype
-    for ranks in 2 4 8; do
+    for ranks in $(sample "2 4 8" 4); do
         config $((ranks == 8 ? 1 : ranks / 2 + 1))
         run --dtype $dtype --ranks $ranks --out more --overwrite
         same one-$dtype more
@@ -91,4 +91,4 @@ echo '{"train_batch_size": 16, "libzero": {"exact_world": true}}' >config.json
 again "train_micro_batch_size_per_gpu" --config config.json --ranks 2
 config 1 ', "reduce": "per_step"'
 again "libzero.reduce per_step" --config config.json --ranks 2
-echo "$runs runs on 2, 4 and 8 ranks: the bits of one"
+echo "$runs runs on more ranks: the bits of one"

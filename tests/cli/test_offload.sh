@@ -43,15 +43,15 @@ placed() {
 placed 3 none none
 reference=$(fingerprint run)
 cp -r run/model model
-for optimizer in none cpu nvme; do
-    for parameters in none cpu nvme; do
+for optimizer in $(sample "none cpu nvme" "cpu nvme"); do
+    for parameters in $(sample "none cpu nvme" "cpu nvme"); do
         [ "$optimizer $parameters" = "none none" ] && continue
         placed 3 $optimizer $parameters
         [ "$(fingerprint run)" = "$reference" ] || fail "other bits with the optimizer on $optimizer, parameters on $parameters"
     done
 done
-for stage in 1 2; do
-    for optimizer in cpu nvme; do
+for stage in $(sample "1 2" 2); do
+    for optimizer in $(sample "cpu nvme" nvme); do
         placed $stage $optimizer none
         [ "$(fingerprint run)" = "$reference" ] || fail "other bits at stage $stage with the optimizer on $optimizer"
     done
@@ -106,7 +106,7 @@ ask() { "$ZERO" eval --model model --data "$TEXT" --threads 1 "$@" && "$ZERO" ge
 ask >plain.txt || fail "evaluating and generating"
 ask --dtype bf16 >narrow.txt || fail "evaluating and generating in bf16"
 cmp -s plain.txt narrow.txt && fail "bf16 measures what fp32 does"
-for parameters in none cpu nvme; do
+for parameters in $(sample "none cpu nvme" nvme); do
     place 3 nvme $parameters
     sed -i 's/^{/{"train_batch_size": 7, "optimizer": {"type": "SGD", "params": {"lr": 1}}, "bf16": {"enabled": true}, /' place.json
     ask --config place.json --dtype fp32 >out.txt 2>err.txt || fail "with parameters on $parameters: $(cat err.txt)"
@@ -120,7 +120,7 @@ done
 
 # Whoever dies, however many, and whenever: nothing is left, and the best model so far is whole.
 place 3 nvme nvme
-for victims in all one all all; do
+for victims in $(sample "all one all all" "all one"); do
     rm -rf run
     "$ZERO" train --new $TINY --data "$TEXT" --val "$TEXT" --eval-every 2 --threads 1 --quiet --ranks 2 --micro-batch 1 --steps 10000000 --config place.json --out run >out.txt 2>err.txt &
     parent=$!

@@ -20,7 +20,7 @@ checkpoints() { ls -A "$1/checkpoints" | tr '\n' ' '; }
 train $RUN --out unbroken
 [ "$(checkpoints unbroken)" = "latest step-00000027 step-00000030 " ] || fail "checkpoints: $(checkpoints unbroken)"
 python3 -c 'import json; assert json.load(open("unbroken/checkpoints/step-00000030/manifest.json"))["state"]["config"] == json.load(open("unbroken/config.json"))' || fail "the manifest has another configuration"
-for stage in 1 3; do
+for stage in $(sample "1 3" 3); do
     train $RUN --stage $stage --out whole --overwrite
     rm -rf broken
     killed=0
@@ -32,7 +32,7 @@ for stage in 1 3; do
         [ $((RANDOM % 2)) = 0 ] || victims=$(children_of $parent | tail -1)
         kill -KILL $victims 2>/dev/null && killed=$((killed + 1))
         { wait $parent; } 2>/dev/null && break
-        [ $killed -lt 12 ] || break
+        [ $killed -lt $(sample 12 5) ] || break
     done
     train $RUN --stage $stage --out broken --resume
     same whole broken
@@ -47,7 +47,7 @@ for attempt in $(seq 30); do
     parent=$!
     for _ in $(seq 200); do [ -s broken/metrics.jsonl ] && break; sleep 0.01; done
     sleep 0.$((RANDOM % 3))$((RANDOM % 10))
-    [ $asked -ge 5 ] || kill -TERM $parent 2>/dev/null
+    [ $asked -ge $(sample 5 2) ] || kill -TERM $parent 2>/dev/null
     code=0
     { wait $parent; } 2>/dev/null || code=$?
     [ $code -ne 0 ] || break

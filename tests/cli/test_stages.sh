@@ -8,9 +8,11 @@ import json, sys
 line = [json.loads(l) for l in open(sys.argv[1] + '/metrics.jsonl')][-1]
 print(line['mem'][sys.argv[2]]['held'])" "$1" "$2"; }
 
-for ranks in 1 2 3; do
-    for accumulation in 1 3; do
+runs=0
+for ranks in $(sample "1 2 3" 2); do
+    for accumulation in $(sample "1 3" 3); do
         for stage in 0 1 2 3; do
+            runs=$((runs + 1))
             train --val none --steps 4 --micro-batch 2 --accumulation $accumulation --ranks $ranks --stage $stage --lr 1e-3 --out run$stage --overwrite
             [ "$(fingerprint run$stage)" = "$(fingerprint run0)" ] || fail "stage $stage differs at $ranks ranks, accumulation $accumulation"
         done
@@ -20,4 +22,4 @@ for ranks in 1 2 3; do
     [ "$(held run2 gradients)" -lt "$(held run1 gradients)" ] || fail "stage 2 saves no gradient bytes at $ranks ranks"
     [ "$(held run3 parameters)" -lt "$(held run2 parameters)" ] || fail "stage 3 saves no parameter bytes at $ranks ranks"
 done
-echo "24 runs, equal bits"
+echo "$runs runs, equal bits"

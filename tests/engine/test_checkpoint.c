@@ -98,9 +98,9 @@ static const char *const policies[] = {"\"bf16\": {\"enabled\": false}", "\"bf16
 
 static void every_stage_policy_and_tier(void **state)
 {
-    for (int policy = UNDER_TSAN; policy < (UNDER_TSAN ? 2 : 3); policy++)
+    for (int policy = SANITIZED; policy < (SANITIZED ? 2 : 3); policy++)
         for (int stage = 0; stage <= 3; stage++)
-            for (int ranks = UNDER_TSAN ? 2 : 1; ranks <= 2; ranks++)
+            for (int ranks = SANITIZED ? 2 : 1; ranks <= 2; ranks++)
                 for (int tier = 0; tier < (stage ? 3 : 1); tier++) {
                     harness_case c = {.stage = stage, .ranks = ranks, .accumulation = 1 + ranks % 2, .batch = 2, .dropout = 0.1f, .precision = policies[policy]};
                     c.tiers = tiers(tier, stage == 3 ? 2 - tier : 0);
@@ -112,7 +112,7 @@ static void every_stage_policy_and_tier(void **state)
 static void beside_a_step(void **state)
 {
     static harness_result whole, rest;
-    for (int policy = UNDER_TSAN; policy < (UNDER_TSAN ? 2 : 3); policy++)
+    for (int policy = SANITIZED; policy < (SANITIZED ? 2 : 3); policy++)
         for (int stage = 0; stage <= 3; stage++)
             for (int host = 0; host < (stage ? 2 : 1); host++) {
                 harness_case c = {.stage = stage, .ranks = 2, .accumulation = 1, .batch = 2, .precision = policies[policy], .save = path("beside"), .save_at = SAVED, .beside = true};
@@ -253,14 +253,14 @@ static void moves(const side *from, const side *to)
 static void any_ranks_to_any_ranks(void **state)
 {
     int turns[2] = {0}, met[4][4][4] = {0};
-    for (int pair = 0; pair < 64; pair += UNDER_TSAN ? 11 : 1) {
+    for (int pair = 0; pair < 64; pair += SANITIZED ? 11 : 1) {
         side from = {.ranks = pair / 8 + 1}, to = {.ranks = pair % 8 + 1};
         bool deep = (pair / 8 + pair % 8 + pair % 8 / 4) % 4 == 3;
         choose_way(pair, deep, turns[deep]++, &from, &to);
         moves(&from, &to);
         met[0][from.policy][to.policy] = met[1][from.optimizer][to.optimizer] = met[2][from.parameters][to.parameters] = met[3][from.stage][to.stage] = 1;
     }
-    for (int what = 0; what < 4 && !UNDER_TSAN; what++)
+    for (int what = 0; what < 4 && !SANITIZED; what++)
         for (int a = 0; a < (what < 3 ? 3 : 4); a++)
             for (int b = 0; b < (what < 3 ? 3 : 4); b++)
                 assert_int_equal(met[what][a][b], 1);

@@ -46,7 +46,7 @@ static void nothing_changes_before_it_starts(void **state)
     static harness_result ordinary, other;
     for (int stage = 1; stage <= 3; stage++)
         for (int device = 1; device <= 2; device++)
-            for (int precision = UNDER_TSAN; precision < (UNDER_TSAN ? 2 : 3); precision++) {
+            for (int precision = SANITIZED; precision < (SANITIZED ? 2 : 3); precision++) {
                 harness_case c = {.stage = stage, .ranks = 2, .accumulation = 1, .batch = 2};
                 run(c, device, 0, precision, 0, &ordinary);
                 run(c, device, 0, precision, HARNESS_STEPS + 1, &other);
@@ -61,9 +61,9 @@ static void nothing_changes_before_it_starts(void **state)
 static void same_bits_wherever_states_lie(void **state)
 {
     static harness_result reference, other;
-    for (int precision = UNDER_TSAN; precision < (UNDER_TSAN ? 2 : 3); precision++)
+    for (int precision = SANITIZED; precision < (SANITIZED ? 2 : 3); precision++)
         for (int k = 1; k <= 3; k += 2)
-            for (int ranks = UNDER_TSAN ? 2 : 1; ranks <= 2; ranks++) {
+            for (int ranks = SANITIZED ? 2 : 1; ranks <= 2; ranks++) {
                 harness_case c = {.stage = 1, .ranks = ranks, .accumulation = k, .batch = 2, .clipping = 0.5};
                 run(c, 1, 0, precision, 2, &reference);
                 for (c.stage = 1; c.stage <= 3; c.stage++)

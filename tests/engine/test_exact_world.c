@@ -41,7 +41,7 @@ static void same_in_every_world(harness_case c, int most, const char *what)
     run_on(c, 1, &reference);
     assert_true(isfinite(reference.loss[0]) && reference.loss[1] != reference.loss[0]);
     for (int ranks = 2; ranks <= most; ranks *= 2) {
-        if (UNDER_TSAN && ranks != 4)
+        if (SANITIZED && ranks != 4)
             continue;
         run_on(c, ranks, &other);
         if (!harness_equal(&reference, &other))
@@ -124,7 +124,7 @@ static void accumulators_are_as_many_as_sums_that_wait(void **state)
 
 static void every_stage_and_policy(void **state)
 {
-    for (int policy = UNDER_TSAN; policy < (UNDER_TSAN ? 2 : 3); policy++)
+    for (int policy = SANITIZED; policy < (SANITIZED ? 2 : 3); policy++)
         for (int stage = 0; stage <= 3; stage++)
             same_in_every_world((harness_case){.stage = stage, .batch = 2, .dropout = 0.1f, .clipping = 1, .precision = policies[policy]}, 8, policies[policy]);
 }
@@ -139,7 +139,7 @@ static void without_it_worlds_differ(void **state)
 
 static void stages_agree_as_ever(void **state)
 {
-    for (int policy = 0; policy < (UNDER_TSAN ? 1 : 3); policy++) {
+    for (int policy = 0; policy < (SANITIZED ? 1 : 3); policy++) {
         harness_case c = {.stage = 0, .batch = 2, .precision = policies[policy]};
         run_on(c, 2, &reference);
         for (c.stage = 1; c.stage <= 3; c.stage++) {
@@ -151,7 +151,7 @@ static void stages_agree_as_ever(void **state)
 
 static void every_tier(void **state)
 {
-    for (int stage = UNDER_TSAN ? 3 : 1; stage <= 3; stage++)
+    for (int stage = SANITIZED ? 3 : 1; stage <= 3; stage++)
         for (int tier = 1; tier <= 2; tier++) {
             harness_case c = {.stage = stage, .batch = 1, .precision = policies[1 + tier % 2], .tiers = tiers(tier, stage == 3 ? tier : 0)};
             same_in_every_world(c, 4, c.tiers);
@@ -164,14 +164,14 @@ static void every_tier(void **state)
 static void every_optimizer(void **state)
 {
     static const char *const optimizers[] = {"Adam", "SGD", "Adagrad", "Lion", "LAMB"};
-    for (int i = UNDER_TSAN ? 4 : 0; i < (int)(sizeof optimizers / sizeof *optimizers); i++)
+    for (int i = SANITIZED ? 4 : 0; i < (int)(sizeof optimizers / sizeof *optimizers); i++)
         same_in_every_world((harness_case){.stage = 1 + i % 3, .batch = 1, .clipping = 1, .optimizer = optimizers[i], .precision = policies[i % 3]}, 4, optimizers[i]);
 }
 
 static void tiles_and_delayed_updates(void **state)
 {
     same_in_every_world((harness_case){.stage = 3, .batch = 2, .backend = "cpu", .width = 128, .vocabulary = 200, .tiles_embedding = 3, .tiles_mlp = 2, .precision = policies[1],
-                                       .tiers = tiers(2, 2)}, UNDER_TSAN ? 2 : 4, "tiles");
+                                       .tiers = tiers(2, 2)}, SANITIZED ? 2 : 4, "tiles");
     static const char *const delayed = "\"bf16\": {\"enabled\": true}, \"libzero\": {\"exact_world\": true, \"delayed_update\": {\"start_step\": 1}}";
     for (int tier = 1; tier <= 2; tier++)
         same_in_every_world((harness_case){.stage = 4 - tier, .batch = 1, .precision = delayed, .tiers = tiers(tier, 0)}, 4, "delayed updates");
@@ -179,7 +179,7 @@ static void tiles_and_delayed_updates(void **state)
 
 static void products_of_the_processor_and_overlap(void **state)
 {
-    for (int policy = 0; policy < (UNDER_TSAN ? 1 : 2); policy++)
+    for (int policy = 0; policy < (SANITIZED ? 1 : 2); policy++)
         same_in_every_world((harness_case){.stage = 3, .batch = 2, .backend = "cpu", .width = 64, .overlap = true, .bucket = 3000, .precision = policies[policy]}, 4, "backend cpu");
 }
 
@@ -202,12 +202,12 @@ static void a_checkpoint_goes_on_in_any_world(void **state)
     snprintf(directory, sizeof directory, "%s/zero-exact-XXXXXX", scratch());
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/ck", directory);
-    for (int i = 0; i < (UNDER_TSAN ? 1 : 3); i++) {
+    for (int i = 0; i < (SANITIZED ? 1 : 3); i++) {
         harness_case c = {.stage = 1 + i, .batch = 1, .dropout = 0.1f, .precision = policies[1 + i % 2], .save = path, .save_at = SAVED};
         run_on(c, 2, &reference);
         c.save = NULL;
         c.load = path;
-        for (int ranks = 1; ranks <= (UNDER_TSAN ? 2 : 8); ranks *= 2) {
+        for (int ranks = 1; ranks <= (SANITIZED ? 2 : 8); ranks *= 2) {
             c.stage = ranks == 1 ? 0 : 3 - i;
             c.tiers = c.stage == 3 ? tiers(1 + i % 2, 1) : NULL;
             run_on(c, ranks, &other);

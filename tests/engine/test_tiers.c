@@ -72,7 +72,7 @@ static void each_placement_of_a_stage(harness_case c, const char *more)
 static void every_stage_and_placement(void **state)
 {
     for (int stage = 1; stage <= 3; stage++)
-        for (int ranks = UNDER_TSAN ? 2 : 1; ranks <= (UNDER_TSAN ? 2 : 4); ranks *= 2)
+        for (int ranks = SANITIZED ? 2 : 1; ranks <= (SANITIZED ? 2 : 4); ranks *= 2)
             for (int k = 1; k <= 3; k += 2)
                 each_placement_of_a_stage((harness_case){.stage = stage, .ranks = ranks, .accumulation = k, .batch = 2, .precision = ranks == 2 ? NULL : bf16}, NOTHING_STAYS);
 }
@@ -133,7 +133,7 @@ static void sections_that_change_no_bits(void **state)
 static void every_optimizer(void **state)
 {
     static const char *const optimizers[] = {"Adam", "SGD", "Adagrad", "Lion", "LAMB"};
-    for (int i = UNDER_TSAN ? 4 : 0; i < (int)(sizeof optimizers / sizeof *optimizers); i++)
+    for (int i = SANITIZED ? 4 : 0; i < (int)(sizeof optimizers / sizeof *optimizers); i++)
         for (int precision = 0; precision < 2; precision++) {
             harness_case c = {.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .optimizer = optimizers[i], .precision = precision ? bf16 : NULL};
             static harness_result memory;
@@ -164,10 +164,10 @@ static void checkpoints(void **state)
 {
     static harness_result kept, other;
     static const char *const numbers[] = {"1", "2", "3", "5", "100", "null"};
-    for (int stage = UNDER_TSAN ? 3 : 0; stage <= 3; stage += 3) {
+    for (int stage = SANITIZED ? 3 : 0; stage <= 3; stage += 3) {
         harness_case c = {.stage = stage, .ranks = 2, .accumulation = 2, .batch = 4, .layers = 4, .width = 128, .backend = "cpu", .dropout = 0.1f, .precision = bf16};
         harness_run(&c, &kept);
-        for (int n = UNDER_TSAN; n < (int)(sizeof numbers / sizeof *numbers); n += UNDER_TSAN ? 3 : 1)
+        for (int n = SANITIZED; n < (int)(sizeof numbers / sizeof *numbers); n += SANITIZED ? 3 : 1)
             for (int d = 0; d < DEVICES; d++) {
                 char text[512], tiers[512];
                 snprintf(text, sizeof text, "%s, \"activation_checkpointing\": {\"number_checkpoints\": %s}, \"libzero\": {\"checkpoints\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}}", bf16,
@@ -197,7 +197,7 @@ static void tiles(void **state)
     int untiled = memory.pieces;
     harness_run(&c, &memory);
     assert_true(memory.pieces > untiled);
-    for (c.stage = UNDER_TSAN ? 3 : 1; c.stage <= 3; c.stage++) {
+    for (c.stage = SANITIZED ? 3 : 1; c.stage <= 3; c.stage++) {
         expect_same(&memory, c, &(placement){0, 0, NOTHING_STAYS});
         each_placement_of_a_stage(c, NOTHING_STAYS);
     }
@@ -208,7 +208,7 @@ static void tiles(void **state)
     c.precision = "\"bf16\": {\"enabled\": true}, \"activation_checkpointing\": {\"number_checkpoints\": 2}";
     expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
     expect_same(&memory, c, &(placement){2, 1, NOTHING_STAYS ", \"stage3_max_reuse_distance\": 1e9"});
-    if (UNDER_TSAN)
+    if (SANITIZED)
         return;
     c.precision = NULL;
     each_placement_of_a_stage(c, NOTHING_STAYS);
