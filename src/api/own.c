@@ -146,7 +146,7 @@ static bool is_entry(const char *run, int entry, const char *path)
         return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:
     case ZR_RUN_BEST:
-        return is_run_model(path);
+        return !zr_path_is_link(path) && is_run_model(path); // else what lies elsewhere would be replaced
     default:
         return is_lock(path);
     }

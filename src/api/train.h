@@ -91,7 +91,8 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error);
 zero_status zr_train_configure(zr_train *train, zero_error *error);
 // train_keep.c, not collective, before the configuration is resolved: what the run before had and this one does not say. Afterwards: what it
 // does not keep, where that changes the training.
-zero_status zr_train_keep(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error);
+// micro_batch: that the program would choose.
+zero_status zr_train_keep(const zr_train *train, zr_config *config, int64_t micro_batch, const zero_logger *logger, zero_error *error);
 void zr_train_tell_kept(const zr_train *train, const zr_config *config, const zero_logger *logger);
 // Collective, once the threads are chosen: where the configuration leaves it to the program, what lies where; resolves it anew and says it.
 zero_status zr_train_place(zr_train *train, zero_error *error);

@@ -57,7 +57,7 @@ static zero_status make_config_by(const zr_train *train, const zr_config_facts *
     if (status == ZERO_OK)
         status = apply_fields(train, config, logger, error);
     if (status == ZERO_OK)
-        status = zr_train_keep(train, config, logger, error);
+        status = zr_train_keep(train, config, facts->micro_batch, logger, error);
     if (status == ZERO_OK && train->placement)
         status = zr_placement_apply(train->placement, train->config, config, error);
     if (status == ZERO_OK)

@@ -46,23 +46,35 @@ static zero_status refuse_batch(const zr_train *train, int64_t micro, int64_t fi
                    train->comm->size, (long long)micro, times ? ", gradient_accumulation_steps " : "", times ? number_text(times, number) : "", way);
 }
 
-// Other ranks than those before them make steps of as many samples, by as many micro-batches as that takes: otherwise they would read other
-// text from here on.
-static zero_status keep_batch(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+static bool says_batch(const zr_config *config)
+{
+    return said_integer(config, "train_batch_size") || said_integer(config, "train_micro_batch_size_per_gpu") || said_integer(config, "gradient_accumulation_steps");
+}
+
+// As many ranks as before, which say nothing of the batch and would choose this one, or say what it is themselves.
+static bool has_batch(const zr_train *train, const zr_config *config, int64_t chosen)
+{
+    return train->before.ranks == train->comm->size && (says_batch(config) || chosen * train->comm->size == train->before.batch || !train->before.micro_batch);
+}
+
+// What is gone on with makes steps of as many samples as before, by as many micro-batches as that takes on these ranks: otherwise it would read
+// other text from here on. chosen: the program's own micro-batch.
+static zero_status keep_batch(const zr_train *train, zr_config *config, int64_t chosen, const zero_logger *logger, zero_error *error)
 {
     bool restarted = train->options->restarted;
     int64_t batch = train->before.batch, ranks = train->comm->size, micro = said_integer(config, "train_micro_batch_size_per_gpu");
     int64_t times = restarted ? 0 : said_integer(config, "gradient_accumulation_steps");
     char number[40];
     ZERO_TRY(zr_config_find_elastic(config, error));
-    if (!train->before.ranks || train->before.ranks == ranks || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
+    if (!train->before.ranks || has_batch(train, config, chosen) || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
         return ZERO_OK;
     int64_t fitting = fit_micro_batch(train, times);
     micro = micro ? micro : fitting;
     if (!makes(train, micro, times))
         return refuse_batch(train, micro, fitting, times, error);
-    zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO, "%lld ranks instead of %lld: %lld micro-batches of %lld each, so that a step keeps its %lld samples", (long long)ranks,
-           (long long)train->before.ranks, (long long)(batch / (ranks * micro)), (long long)micro, (long long)batch);
+    zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO, "%lld ranks%s%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples", (long long)ranks,
+           ranks == train->before.ranks ? "" : " instead of ", ranks == train->before.ranks ? "" : number_text(train->before.ranks, number), (long long)(batch / (ranks * micro)),
+           (long long)micro, (long long)batch);
     ZERO_TRY(zr_config_override(config, "train_batch_size", number_text(batch, number), "--resume", false, logger, error));
     ZERO_TRY(zr_config_override(config, "train_micro_batch_size_per_gpu", number_text(micro, number), "--resume", false, logger, error));
     return zr_config_override(config, "gradient_accumulation_steps", number_text(batch / (ranks * micro), number), "--resume", false, logger, error);
@@ -115,9 +127,9 @@ static zero_status keep_formulas(const zr_train *train, zr_config *config, const
     return zr_config_override(config, "libzero.loss_mean", "micro_batch", "--resume", false, logger, error);
 }
 
-zero_status zr_train_keep(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+zero_status zr_train_keep(const zr_train *train, zr_config *config, int64_t micro_batch, const zero_logger *logger, zero_error *error)
 {
-    ZERO_TRY(keep_batch(train, config, logger, error));
+    ZERO_TRY(keep_batch(train, config, micro_batch, logger, error));
     ZERO_TRY(keep_decay(train, config, logger, error));
     ZERO_TRY(keep_weight_decay(train, config, logger, error));
     return keep_formulas(train, config, logger, error);

@@ -37,6 +37,7 @@ static zero_status one_step(loop *l, zero_step_info *info, zero_error *error)
         double loss;
         zero_position(train->engine, &step, &number);
         zr_dataset_train_batch(&train->data, (step * groups + number) * l->micro_batch, l->micro_batch, l->tokens, l->targets);
+        ZERO_TRY(zr_windows_check_files(train->comm, &train->data, error));
         ZERO_TRY(zero_forward(train->engine, &batch, &loss, error));
         ZERO_TRY(zero_backward(train->engine, error));
         ZERO_TRY(zero_step(train->engine, info, error));

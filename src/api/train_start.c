@@ -85,6 +85,22 @@ void zr_train_describe_runtime(const zr_train *train)
     say(train, "runtime  %.1f MB resident before the plan's memory is reserved", (double)zr_memory_resident() / 1e6);
 }
 
+// A schedule that has come to its end before the run has: from there on the rate is one and the same.
+static void warn_of_end(const zr_train *train, const zr_schedule *schedule)
+{
+    bool cycle = schedule->kind == ZR_SCHEDULE_ONE_CYCLE, decays = schedule->kind == ZR_SCHEDULE_WARMUP_DECAY || schedule->kind == ZR_SCHEDULE_WARMUP_COSINE;
+    int64_t length = cycle ? schedule->first_steps + schedule->second_steps : schedule->total_steps;
+    double last = zr_schedule_lr(schedule, train->steps - 1);
+    if ((!cycle && !decays) || length >= train->steps || zr_schedule_lr(schedule, train->steps) != last)
+        return;
+    int64_t n = length; // updates before the first that has this rate
+    while (zr_schedule_lr(schedule, n) != last)
+        n++;
+    zr_log(&train->logger, ZERO_LOG_WARNING, "%s %lld, this run has %lld steps: from step %lld on the rate of %s stays at %.3g",
+           cycle ? "scheduler.params.cycle_first_step_size and cycle_second_step_size make a cycle of" : "scheduler.params.total_num_steps is", (long long)length,
+           (long long)train->steps, (long long)n + 1, zr_schedule_name(schedule->kind), last);
+}
+
 static void describe_rate(const zr_train *train, const zr_config *config)
 {
     const zr_schedule *schedule = &config->schedule;
@@ -94,10 +110,7 @@ static void describe_rate(const zr_train *train, const zr_config *config)
         most = lr > most ? lr : most;
     }
     say(train, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
-    bool ends = schedule->kind == ZR_SCHEDULE_WARMUP_DECAY || schedule->kind == ZR_SCHEDULE_WARMUP_COSINE;
-    if (ends && schedule->total_steps < train->steps)
-        zr_log(&train->logger, ZERO_LOG_WARNING, "scheduler.params.total_num_steps is %lld, this run has %lld steps: from step %lld on the rate of %s stays at %.3g", (long long)schedule->total_steps,
-               (long long)train->steps, (long long)schedule->total_steps + 1, zr_schedule_name(schedule->kind), last);
+    warn_of_end(train, schedule);
 }
 
 // What has to be the same in another run, for its bits to be.

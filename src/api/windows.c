@@ -15,12 +15,21 @@ typedef struct reader {
     int64_t left;
 } reader;
 
+zero_status zr_windows_check_files(zero_comm *comm, const zr_dataset *dataset, zero_error *error)
+{
+    zero_status status = zr_dataset_check_files(dataset, error);
+    if (status != ZERO_OK)
+        zero_comm_abort(comm, error->message);
+    return status;
+}
+
 // The n-th of the batches that are read: evenly spread over all of them.
 static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *error)
 {
     int64_t seq = r->dataset->seq, first = n * r->batches / r->used * r->batch;
     int64_t count = ZR_MIN(r->batch, zr_dataset_eval_windows(r->dataset) - first);
     zr_dataset_eval_batch(r->dataset, first, count, r->tokens, r->targets);
+    ZERO_TRY(zr_windows_check_files(zr_engine_comm(r->engine), r->dataset, error));
     zero_tensors input = {.count = 2, .at = {{.data = r->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {count, seq}},
                                              {.data = r->targets, .dtype = ZERO_I32, .dims = 2, .shape = {count, seq}}}};
     double loss;

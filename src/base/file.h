@@ -40,7 +40,7 @@ zero_status zr_directory_empty(const char *path, zero_error *error); // removes 
 // directory that cannot be read nobody knows: true.
 bool zr_directory_others(const char *path, bool (*is_known)(const char *name), char *names, size_t room);
 char *zr_path_parent(const char *path, zero_error *error); // the directory that it lies in; zr_free
-bool zr_path_exists(const char *path);
+bool zr_path_exists(const char *path), zr_path_is_link(const char *path);
 bool zr_path_is_file(const char *path), zr_path_is_directory(const char *path); // or a link to one
 bool zr_path_has(const char *directory, const char *name); // directory/name exists
 // Whether `path` is `place`, or lies in it, also by way of links and mounts; false where one of them is not there.

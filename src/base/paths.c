@@ -18,6 +18,12 @@ bool zr_path_exists(const char *path)
     return lstat(path, &info) == 0;
 }
 
+bool zr_path_is_link(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
 bool zr_path_is_file(const char *path)
 {
     struct stat info;

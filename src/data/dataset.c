@@ -73,6 +73,20 @@ int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq)
     return stream->count ? (stream->count - 1) / seq : 0;
 }
 
+zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error)
+{
+    const zr_token_file *last = NULL;
+    for (int s = 0; s < dataset->stream_count; s++)
+        for (int i = 0; i < dataset->streams[s].span_count; i++) {
+            const zr_token_span *span = &dataset->streams[s].spans[i];
+            if (span->tokens || span->file == last)
+                continue;
+            last = span->file;
+            ZERO_TRY(zr_token_file_check_length(last, error));
+        }
+    return ZERO_OK;
+}
+
 void zr_dataset_free(zr_dataset *dataset)
 {
     for (int i = 0; i < dataset->stream_count; i++)

@@ -60,6 +60,7 @@ int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // of all streams
 // tokens, targets: (batch, T). Targets that do not count are ZR_MASKED.
 void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets);
 void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch, int32_t *tokens, int32_t *targets);
+zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error); // zr_token_file_check_length of each
 // Of everything that samples are made of: each stream's length, weight, ids and masks. Blocks of tokens are hashed each for itself, and
 // block b counts in share b mod `shares`: the sum of all shares, modulo 2^64, is the hash, however many there are. Reads each block once.
 uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);

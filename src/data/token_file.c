@@ -113,9 +113,24 @@ zero_status zr_token_file_open(const char *path, zr_token_format format, zr_toke
     zero_status status = megatron ? zr_token_megatron_open(path, out, error) : open_one_file(path, format, out, error);
     out->stored = out->count;
     out->end = -1;
+    struct stat info;
+    if (status == ZERO_OK && stat(out->path, &info) == 0) {
+        out->device = (uint64_t)info.st_dev;
+        out->inode = (uint64_t)info.st_ino;
+    }
     if (status != ZERO_OK)
         zr_token_file_close(out);
     return status;
+}
+
+zero_status zr_token_file_check_length(const zr_token_file *file, zero_error *error)
+{
+    struct stat info;
+    bool same = stat(file->path, &info) == 0 && (uint64_t)info.st_dev == file->device && (uint64_t)info.st_ino == file->inode;
+    if (!same || (uint64_t)info.st_size >= file->ids.length)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" was made shorter while it was read: it has %lld bytes now, and had %zu; a file that is read must not change (write another one, and rename it)",
+                   file->path, (long long)info.st_size, file->ids.length);
 }
 
 void zr_token_file_close(zr_token_file *file)

@@ -21,6 +21,7 @@ typedef enum zr_token_type { ZR_TOKEN_U8, ZR_TOKEN_I8, ZR_TOKEN_I16, ZR_TOKEN_U1
 
 typedef struct zr_token_file {
     char *path;             // of the ids
+    uint64_t device, inode; // the same
     zr_token_format format; // never DETECT
     zr_token_type type;
     int bytes;              // of one token
@@ -38,6 +39,9 @@ bool zr_token_file_is_name(const char *path);
 // `path` of Megatron: either file. Missing file: ZERO_ERR_IO; one that is no such file: ZERO_ERR_DATA, saying what was found.
 zero_status zr_token_file_open(const char *path, zr_token_format format, zr_token_file *out, zero_error *error);
 void zr_token_file_close(zr_token_file *file);
+// ZERO_ERR_DATA where the file has been made shorter since: beyond its end, what is left of the last page reads as zeros, and nobody hears of
+// it. One that was replaced by another (renamed over it) is still read as it was. To be asked after each batch, before it counts.
+zero_status zr_token_file_check_length(const zr_token_file *file, zero_error *error);
 
 // Tokens [first, first+count) as int32; the range must lie inside. An id that no int32 holds comes out as -1.
 void zr_token_file_read(const zr_token_file *file, int64_t first, int64_t count, int32_t *out);

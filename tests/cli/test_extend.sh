@@ -54,7 +54,18 @@ grep -qE '^model    extended0/model, val loss [0-9.]+ \(all of the held-out text
 
 # A schedule that ends before the run is told of once, before the first step.
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --micro-batch 2 --config late.json --out early --steps 14
-[ "$(grep -c 'total_num_steps is 12, this run has 14 steps: from step 13 on the rate of WarmupDecayLR stays at 0' err.txt)" -eq 1 ] || fail "a schedule that ends early: $(cat err.txt)"
+[ "$(grep -c 'total_num_steps is 12, this run has 14 steps: from step 14 on the rate of WarmupDecayLR stays at 0' err.txt)" -eq 1 ] || fail "a schedule that ends early: $(cat err.txt)"
+sed 's/"total_num_steps": 12/"total_num_steps": 3/' late.json >soon.json
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --micro-batch 2 --config soon.json --out soon --steps 7
+from=$(sed -n 's/.*from step \([0-9]*\) on the rate of WarmupDecayLR stays at 0.*/\1/p' err.txt)
+python3 - "$from" <<'PY' || fail "not the first step of the last rate: $(cat err.txt)"
+import json, sys
+rates = {l["step"]: l["lr"] for l in map(json.loads, open("soon/metrics.jsonl")) if "lr" in l}
+assert min(s for s in rates if all(rates[t] == rates[7] for t in rates if t >= s)) == int(sys.argv[1]), rates
+PY
+echo '{"optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0, "cycle_max_lr": 0.01, "cycle_first_step_size": 2}}}' >cycle.json
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --micro-batch 2 --config cycle.json --out cycle --steps 6
+grep -q 'make a cycle of 4, this run has 6 steps: from step 5 on the rate of OneCycle stays at 0' err.txt || fail "a cycle that ends early: $(cat err.txt)"
 
 # On other ranks a micro-batch that does not fit is refused with the way out.
 refused 78 'without --micro-batch (train_micro_batch_size_per_gpu) it is chosen to fit: 1' "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --ranks 4 --micro-batch 2 --seed 5 \

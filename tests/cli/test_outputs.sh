@@ -167,6 +167,10 @@ mv hub/tokenizer.json hub/tokenizer_config.json
 stays hub '"hub/tokenizer_config.json" exists, and is no file of a tokenizer' "$ZERO" tokenizer train --vocab 300 $D --out hub
 for _ in 1 2; do expect 0 "$ZERO" tokenizer train --vocab 300 $D --out learnt --overwrite; done
 
+# A link in the place of the model leads to what is not this run's.
+mkdir linking && ln -s ../r/model linking/model
+stays r '"linking/model" is there, which no run' "$ZERO" train $G $D --out linking --steps 1 --overwrite
+
 # A converted model replaces a model, and nothing that lies beside it.
 expect 0 "$ZERO" convert --from r --to hf --quiet
 refused 64 '"hf" is there already: choose another directory, or --overwrite replaces it' "$ZERO" convert --from r --to hf

@@ -141,3 +141,28 @@ goes_on_as_it_was() { # from step 2, then from the checkpoint that this has made
 }
 cp -r former kept && rm -r kept/checkpoints/step-00000004 && goes_on_as_it_was 6
 goes_on_as_it_was 6
+earlier() { # earlier RUN: its config.json is that of a program before these keys
+    python3 -c 'import json, sys; c = json.load(open(sys.argv[1])); [c["libzero"].pop(k) for k in ("loss_mean", "schedule_from_one")]; json.dump(c, open(sys.argv[1], "w"))' "$1/config.json"
+}
+cp -r former replayed && earlier replayed
+for step in 4 6; do for key in loss_mean schedule_from_one; do manifest replayed $step config.libzero.$key none; done; done
+expect 0 "$ZERO" verify replayed --from-step 2 --to-step 4
+
+# Whoever says the keys decides; and a run that comes from elsewhere never had these formulas.
+echo '{"libzero": {"loss_mean": "targets", "schedule_from_one": true}}' >now.json
+decided() { # decided RUN OPTION...: it goes on with the formulas of today
+    rm -r "$1"/checkpoints/step-0000000[46]
+    expect 0 "$ZERO" train $FORMER --steps 6 --resume --out "$@"
+    ! grep -q 'libzero.loss_mean micro_batch' out.txt err.txt && grep -q '"loss_mean": "targets"' "$1/config.json" && grep -q '"schedule_from_one": true' "$1/config.json" ||
+        fail "other formulas than what was said: $(grep -E 'loss_mean|from_one' "$1/config.json")"
+}
+cp -r former said_now && decided said_now --config now.json
+manifest former 2 train none
+cp -r former imported && decided imported
+
+# What a first run said of its micro-batch holds on any ranks, for as often as it goes on.
+expect 0 "$ZERO" train $SMALL --quiet --ranks 2 --micro-batch 4 --steps 2 --out batch
+for ranks in 4 4 2 2; do
+    expect 0 "$ZERO" train $SMALL --ranks $ranks --steps $((steps = ${steps:-2} + 1)) --resume --out batch
+done
+[ "$(grep -o '"tokens":[0-9]*' batch/metrics.jsonl | sort | uniq -c | tr -s ' ')" = ' 6 "tokens":128' ] || fail "steps of other sizes: $(grep -o '"tokens":[0-9]*' batch/metrics.jsonl)"

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "base/status.h"
 #include "harness.h"
 
 #include <math.h>
@@ -224,7 +225,7 @@ enum { OWN_RANKS = 3, OWN_MICRO_BATCHES = 2, OWN_BATCH = 4 };
 static const float own_x[OWN_RANKS * OWN_MICRO_BATCHES][OWN_BATCH] = {
     {1, NAN, NAN, NAN}, {2, 4, 8, NAN}, {NAN, NAN, NAN, NAN}, {5, 7, 11, 13}, {NAN, -3, NAN, NAN}, {6, NAN, 1, NAN}}; // 11 numbers, whose sum is 55
 
-typedef struct own_rank { zero_comm *comm; zero_step_info info; float p; zero_status status; zero_error error; } own_rank;
+typedef struct own_rank { zero_comm *comm; zero_step_info info; float p, gradient; zero_status status; zero_error error; } own_rank;
 
 static zero_status own_steps(own_rank *rank, zero_engine *engine)
 {
@@ -239,6 +240,7 @@ static zero_status own_steps(own_rank *rank, zero_engine *engine)
         if (status != ZERO_OK)
             return status;
     }
+    ZERO_TRY(zero_read_gradient(engine, "p", &rank->gradient, 1, &rank->error));
     return zero_read_parameter(engine, "p", &rank->p, 1, &rank->error);
 }
 
@@ -276,6 +278,7 @@ static void a_unit_of_ones_own_tells_its_targets(void **state)
     for (int r = 0; r < OWN_RANKS; r++) {
         must(ranks[r].status, &ranks[r].error);
         near(5, ranks[r].p, 1e-6); // 55 / 11
+        near(-4, ranks[r].gradient, 1e-6); // 2 x (3 - 5): as the update has it, divided by the targets
         near((4 + 1 + 1 + 25 + 4 + 16 + 64 + 100 + 36 + 9 + 4) / 11.0, ranks[r].info.loss, 1e-6);
     }
 }
