@@ -99,8 +99,8 @@ zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *dire
     char where[ZERO_MESSAGE_BYTES];
     snprintf(where, sizeof where, "%s/" ZR_MANIFEST, directory);
     ZERO_TRY(zr_state_check(state, where, error));
+    ZERO_TRY(refuse_other_model(engine, directory, state, error)); // first: the batch that the program chooses follows from it
     ZERO_TRY(compare_training(engine, directory, state, error));
-    ZERO_TRY(refuse_other_model(engine, directory, state, error));
     const zr_progress saved = progress_of(state);
     bool dynamic = was_dynamic(state, &saved.scale);
     *out = saved;

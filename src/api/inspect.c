@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "api/inspect_report.h"
 
+#include "api/receipt.h"
 #include "api/run_directory.h"
 #include "base/file.h"
 #include "base/plain_text.h"
@@ -146,6 +147,22 @@ static zero_status verify_checkpoint(const inspecting *in, const char *path, jso
     return status;
 }
 
+// What the receipt beside a model says of its weights; nothing where there is none.
+static zero_status verify_model(const char *run, const char *name, json_t *list, zero_error *error)
+{
+    json_t *receipt = NULL;
+    char *directory = zr_sprintf(error, "%s/%s", run, name);
+    zero_status status = directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
+    const json_t *weights = json_object_get(receipt, "weights");
+    if (status == ZERO_OK && receipt)
+        json_array_append_new(list, json_pack("{s:s, s:{s:b, s:I, s:[]}}", "name", name, "verify", "checksums", 1, "bytes", json_integer_value(json_object_get(weights, "bytes")), "damaged"));
+    else if (status != ZERO_OK && status != ZERO_ERR_MEMORY)
+        json_array_append_new(list, json_pack("{s:s, s:{s:b, s:I, s:[s]}}", "name", name, "verify", "checksums", 1, "bytes", (json_int_t)0, "damaged", error->message));
+    json_decref(receipt);
+    zr_free(directory);
+    return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
+}
+
 // All that is named like a checkpoint, and with verify what is in each of them but the newest, which has a report of its own.
 static zero_status list_checkpoints(const inspecting *in, const char *run, const char *newest, const zr_checkpoints *found, json_t *list)
 {
@@ -170,12 +187,14 @@ static json_t *damage_of_run(const json_t *run)
     json_array_extend(all, (json_t *)damage_of(json_object_get(run, "newest")));
     json_array_foreach(json_object_get(run, "checkpoints"), i, one)
         json_array_extend(all, (json_t *)damage_of(one));
+    json_array_foreach(json_object_get(run, "models"), i, one)
+        json_array_extend(all, (json_t *)damage_of(one));
     return all;
 }
 
 static zero_status list_run(const inspecting *in, const char *path, const char *newest, json_t **out)
 {
-    static const char *const parts[] = {"config.json", "metrics.jsonl", ZR_CHECKPOINTS, "model", "best"};
+    static const char *const parts[] = {"config.json", "metrics.jsonl", ZR_CHECKPOINTS, "model", "best"}, *const directories[] = {"model", "best"};
     zr_checkpoints found;
     ZERO_TRY(zr_checkpoints_list(path, &found, in->error));
     json_t *holds = json_array(), *list = json_array();
@@ -193,7 +212,11 @@ static zero_status list_run(const inspecting *in, const char *path, const char *
     if (!*out)
         return zr_fail(in->error, ZERO_ERR_DATA, "the path \"%s\" is no UTF-8", path);
     add_last_step(path, *out);
-    return ZERO_OK;
+    json_t *models = json_array();
+    for (int m = 0; m < ZR_COUNT(directories) && in->options->verify && status == ZERO_OK; m++)
+        status = verify_model(path, directories[m], models, in->error);
+    json_object_set_new(*out, "models", models);
+    return status;
 }
 
 static void put_run(const json_t *run, zr_buffer *out)

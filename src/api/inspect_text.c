@@ -142,14 +142,15 @@ void zr_inspect_text(const json_t *report, zr_buffer *out)
     say_tensors(report, out);
 }
 
-// What verifying one that is not the newest has found.
-static void say_checkpoint(const json_t *checkpoint, zr_buffer *out)
+// What verifying a checkpoint that is not the newest, or a model, has found.
+static void say_part(const json_t *part, zr_buffer *out)
 {
-    const json_t *damaged = member(checkpoint, "verify", "damaged");
-    char text[ZR_BYTES_TEXT];
+    const json_t *damaged = member(part, "verify", "damaged");
+    const char *name = json_string_value(json_object_get(part, "name"));
+    char text[ZR_BYTES_TEXT], step[40];
+    snprintf(step, sizeof step, "step %lld", (long long)integer(json_object_get(part, "step")));
     if (damaged && !json_array_size(damaged))
-        zr_buffer_printf(out, "verify     step %lld: %s, every checksum agrees\n", (long long)integer(json_object_get(checkpoint, "step")),
-                         bytes(member(checkpoint, "verify", "bytes"), text));
+        zr_buffer_printf(out, "verify     %s: %s, every checksum agrees\n", name ? name : step, bytes(member(part, "verify", "bytes"), text));
     for (size_t i = 0; i < json_array_size(damaged); i++)
         zr_buffer_printf(out, "DAMAGED    %s\n", json_string_value(json_array_get(damaged, i)));
 }
@@ -176,6 +177,8 @@ void zr_inspect_run_text(const json_t *run, zr_buffer *out)
         zr_buffer_printf(out, " %lld%s", (long long)integer(json_object_get(one, "step")), json_is_true(json_object_get(one, "whole")) ? "" : " (not intact)");
     zr_buffer_printf(out, "%s\n", json_array_size(list) ? "" : " none");
     json_array_foreach(list, i, one)
-        say_checkpoint(one, out);
+        say_part(one, out);
+    json_array_foreach(json_object_get(run, "models"), i, one)
+        say_part(one, out);
     zr_buffer_printf(out, "\n");
 }

@@ -13,6 +13,13 @@ done
 expect 0 "$ZERO" inspect run/model run/checkpoints/step-00000008 run/model/model.safetensors
 [ "$(grep -c '^in all' out.txt)" = 3 ] && grep -q "checkpoint, step 8" out.txt && [ "$(grep -c 'no checksums' out.txt)" = 0 ] || fail "$(cat out.txt)"
 
+# A model of a run has its checksum in the receipt beside it.
+expect 0 "$ZERO" inspect run --verify
+grep -q '^verify     model: .* every checksum agrees' out.txt || fail "the model is not looked at: $(cat out.txt)"
+cp -r run harmed && flip harmed/model/model.safetensors 5000
+expect 65 "$ZERO" inspect harmed --verify
+grep -q '^DAMAGED .*harmed/model/model.safetensors' out.txt && grep -q 'is damaged in 1 place' err.txt || fail "a harmed model: $(cat out.txt err.txt)"
+
 # Sums are the tensors'.
 expect 0 "$ZERO" inspect run/model --sums --json
 python3 - <<'PY' || fail "sums are wrong"
