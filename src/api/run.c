@@ -3,6 +3,7 @@
 #include "api/run.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -75,7 +76,7 @@ static zero_status find_program(const char *name, char out[static 4096], zero_er
     if (strchr(name, '/')) {
         if (is_program(name) && snprintf(out, 4096, "%s", name) < 4096)
             return ZERO_OK;
-        return zr_fail(error, ZERO_ERR_USAGE, "cannot start %s: it is no program", name);
+        return zr_fail(error, ZERO_ERR_USAGE, "cannot start %s: %s", name, zr_path_exists(name) ? "it is no program" : "there is no such file");
     }
     const char *at = getenv("PATH");
     for (at = at ? at : "/usr/bin:/bin"; *at; at += strspn(at, ":")) {

@@ -91,8 +91,8 @@ static zero_status compare_plans(zero_engine *engine, zero_error *error)
     ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &low, 1, ZERO_I64, ZR_MIN, error));
     ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &high, 1, ZERO_I64, ZR_MAX, error));
     if (low != high)
-        return zr_fail(error, ZERO_ERR_USAGE, "comparing the plans of %d ranks: they differ (rank %d has %016llx); every rank needs the same model, configuration, shape, seed and number of threads",
-                       engine->comm->size, engine->comm->rank, (unsigned long long)hash);
+        return zr_fail(error, ZERO_ERR_USAGE, "comparing the plans of %d ranks: they differ (rank %d has %016llx); every rank needs the same model, configuration, shape, seed, number of threads and backend (here %s:%s)",
+                       engine->comm->size, engine->comm->rank, (unsigned long long)hash, engine->queue->backend->name, engine->queue->backend->path());
     return ZERO_OK;
 }
 
