@@ -9,7 +9,7 @@ port=$((20000 + $$ % 20000))
 mkdir a b
 cp "$TEXT" a/text.txt
 
-MORE= # what only rank 1 is given
+FIRST= MORE= # what only rank 0 is given, and only rank 1
 
 # both COMMAND...: in a as rank 0, in b as rank 1
 both() {
@@ -18,7 +18,7 @@ both() {
     export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_PORT=$port
     (cd b && RANK=1 LOCAL_RANK=1 exec timeout 60 "$ZERO" "$@" $MORE) >b.txt 2>&1 &
     other=$!
-    (cd a && RANK=0 LOCAL_RANK=0 exec timeout 60 "$ZERO" "$@") >a.txt 2>&1 || here=$?
+    (cd a && RANK=0 LOCAL_RANK=0 exec timeout 60 "$ZERO" "$@" $FIRST) >a.txt 2>&1 || here=$?
     wait $other || there=$?
     unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_PORT
     codes="$here $there"
@@ -55,10 +55,16 @@ ids.tofile(open("b/ids.bin", "wb"))
 P
 differ 'text to train on than rank 0: "' train --new $SMALL,vocab=256 --data nanogpt:ids.bin $RUN
 
+# Weights of a mixture.
+cp a/held.txt b/
+FIRST='held.txt:0.2 text.txt:0.8' MORE='held.txt:0.8 text.txt:0.2'
+differ 'text to train on than rank 0: "held.txt" (27270 tokens' train --new $SMALL $RUN --data
+FIRST= MORE=
+
 # Configuration, by its key; and an option that one of the ranks was given.
 echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}' >a/ds.json
-echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.002}}}' >b/ds.json
-differ 'configuration than rank 0: "optimizer.params.lr" (0.002), where rank 0 has "optimizer.params.lr" (0.001)' train --new $SMALL --data text.txt --config ds.json $RUN
+echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.00100001}}}' >b/ds.json
+differ 'configuration than rank 0: "optimizer.params.lr" (0.00100001), where rank 0 has "optimizer.params.lr" (0.001)' train --new $SMALL --data text.txt --config ds.json $RUN
 
 # Options that decide what the ranks do together, and when.
 cp a/ds.json b/
@@ -84,7 +90,10 @@ MORE=
 train --data a/text.txt --eval-every 0 --steps 1 --out made
 cp -r made/model a/model
 cp -r made/model b/model
-both train --model model --data text.txt $RUN
+for rank in a b; do
+    echo "{\"libzero\": {\"run\": {\"instructions\": \"$rank\"}}}" >$rank/made.json # each machine's own
+done
+both train --model model --data text.txt --config made.json $RUN
 [ "$codes" = "0 0" ] || fail "two copies that are equal: $codes ($(cat a.txt b.txt))"
 rm -r shared
 python3 - <<'P'
@@ -99,7 +108,20 @@ differ 'weights than rank 0: "model/model.safetensors" (' eval --model model --d
 cp made/model/model.safetensors b/model/
 sed -i 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 0.001/' b/model/config.json
 differ 'model than rank 0: "layer_norm_epsilon" (0.001), where rank 0 has "layer_norm_epsilon" (1e-05)' train --model model --data text.txt $RUN
+differ 'model than rank 0: "layer_norm_epsilon" (0.001)' eval --model model --data text.txt --threads 1
 cp made/model/config.json b/model/
+sed -i 's/"þ":254/"þ":255/; s/"ÿ":255/"ÿ":254/' b/model/tokenizer.json # which the text does not hold
+differ 'tokenizer than rank 0: "model" (256 tokens)' eval --model model --data text.txt --threads 1
+cp made/model/tokenizer.json b/model/
+MORE='--dtype bf16'
+differ 'configuration than rank 0: "bf16.enabled" (true)' eval --model model --data text.txt --threads 1
+MORE=
+tr 0 1 <a/text.txt >b/text.txt
+differ 'text than rank 0: "text.txt" (' eval --model model --data text.txt --threads 1
+cp a/text.txt b/
+echo '{"eos_token_id": 3}' >a/model/generation_config.json
+differ 'generation_config.json than rank 0: "model" (not there), where rank 0 has "model"' train --model model --data text.txt $RUN
+rm a/model/generation_config.json
 for rank in a b; do
     "$ZERO" tokenizer train --data $rank/text.txt --vocab $([ $rank = a ] && echo 270 || echo 265) --out $rank/bpe >out.txt 2>&1 || fail "no tokenizer: $(cat out.txt)"
 done

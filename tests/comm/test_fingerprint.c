@@ -14,7 +14,12 @@
 
 enum { RANKS = 4, THINGS = 100 };
 
-typedef struct oddity { int rank, thing, missing, more; } oddity; // of one rank: another hash at `thing`; things that are missing, or more
+typedef struct oddity { // of one rank
+    int rank;
+    int thing;         // which has another hash
+    int missing, more; // things
+    int texts;         // things that are texts to it and weights to the others
+} oddity;
 
 static zero_status compare(zero_comm *comm, void *user, zero_error *error)
 {
@@ -25,7 +30,7 @@ static zero_status compare(zero_comm *comm, void *user, zero_error *error)
         char name[300], value[32];
         snprintf(name, sizeof name, "%0*d.bin", i == 7 ? 280 : 3, i);
         snprintf(value, sizeof value, "%d tokens", own && i == odd->thing ? i + comm->rank : i);
-        zr_fingerprints_add(&list, i < 50 ? "text" : "weights", name, i == 60 ? "" : value, (uint64_t)i + (own && i == odd->thing));
+        zr_fingerprints_add(&list, i < 50 + (own ? odd->texts : 0) ? "text" : "weights", name, i == 60 ? "" : value, (uint64_t)i + (own && i == odd->thing));
     }
     return zr_comm_compare_fingerprints(comm, &list, error);
 }
@@ -58,6 +63,7 @@ static void who_differs_is_named(void **state)
     all_told(&(oddity){.rank = 2, .thing = -1, .missing = 1}, "weights than rank 0: nothing, where rank 0 has \"099.bin\" (99 tokens)");
     all_told(&(oddity){.rank = 2, .thing = -1, .more = 30}, "weights than rank 0: \"100.bin\" (100 tokens), where rank 0 has nothing");
     all_told(&(oddity){.rank = 1, .thing = -1, .missing = THINGS}, "text than rank 0: nothing");
+    all_told(&(oddity){.rank = 1, .thing = -1, .texts = 1}, "text than rank 0: \"050.bin\" (50 tokens), where rank 0 has \"050.bin\" (50 tokens)");
 }
 
 int main(void)

@@ -1,11 +1,13 @@
 // What the public functions promise besides the bits: order of calls, non-finite gradients, evaluation, tensors in and out.
 #include "harness.h"
 #include "base/alloc.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -19,17 +21,22 @@ typedef struct fixture {
     zero_tensors batch;
 } fixture;
 
-static void open_engine(fixture *f, const char *config)
+static zero_status create_model(int heads, zero_model **out, zero_error *error)
 {
     zero_gpt2_config gpt2;
-    memset(f, 0, sizeof *f);
     zero_gpt2_defaults(&gpt2);
     gpt2.vocab_size = HARNESS_VOCAB;
     gpt2.n_positions = HARNESS_SEQ;
     gpt2.n_embd = 8;
-    gpt2.n_head = 2;
+    gpt2.n_head = heads;
     gpt2.n_layer = 1;
-    assert_int_equal(zero_gpt2_create(&gpt2, &f->model, &f->error), ZERO_OK);
+    return zero_gpt2_create(&gpt2, out, error);
+}
+
+static void open_engine(fixture *f, const char *config)
+{
+    memset(f, 0, sizeof *f);
+    assert_int_equal(create_model(2, &f->model, &f->error), ZERO_OK);
     assert_int_equal(zero_comm_self(&f->comm, &f->error), ZERO_OK);
     zero_options options = {.struct_size = sizeof options, .model = f->model, .comm = f->comm, .config_text = config, .shape = {.batch = 2, .seq = HARNESS_SEQ}, .seed = 3, .backend = "ref"};
     assert_int_equal(zero_initialize(&options, &f->engine, &f->error), ZERO_OK);
@@ -268,27 +275,48 @@ static void test_no_rank_is_left_behind(void **state)
     close_engine(&f);
 }
 
-enum { SAME, OTHER_RATE, OTHER_SEED, BAD_OPTIONS };
+enum { SAME, OTHER_RATE, OTHER_SEED, OTHER_MODEL, OTHER_CHECKPOINT, BAD_OPTIONS };
+
+static char directory[] = "/tmp/zero-contract-XXXXXX"; // of the checkpoints
 
 typedef struct maker { half of; int what; int64_t failing; } maker; // of rank 1: what differs, which allocation fails (0: none)
+
+// Two checkpoints, one parameter apart, of which rank 1 loads the second.
+static zero_status load_another(zero_engine *engine, bool second, zero_error *error)
+{
+    char paths[2][sizeof directory + 8];
+    float zeros[8] = {0};
+    for (int i = 0; i < 2; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/%d", directory, i);
+        ZERO_TRY(zero_save_checkpoint(engine, paths[i], error));
+        ZERO_TRY(zero_write_parameter(engine, "ln_f.weight", zeros, 8, error));
+    }
+    return zero_load_checkpoint(engine, paths[second], error);
+}
 
 static void *make_engine(void *argument)
 {
     maker *self = argument;
     bool second = zero_comm_rank(self->of.comm) == 1;
     zero_engine *engine = NULL;
+    zero_model *other = NULL;
     zero_options options = {.struct_size = sizeof options, .model = self->of.model, .comm = self->of.comm, .shape = {.batch = 1, .seq = HARNESS_SEQ}, .backend = "ref",
                             .config_text = "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.01}}}"};
     if (second && self->what == OTHER_RATE)
         options.config_text = "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.02}}}";
     options.seed = second && self->what == OTHER_SEED;
     options.config_path = second && self->what == BAD_OPTIONS ? "both.json" : NULL;
+    if (second && self->what == OTHER_MODEL && create_model(4, &other, &self->of.error) == ZERO_OK) // tensors of the same shapes
+        options.model = other;
     int64_t before = zr_alloc_count();
     zr_alloc_fail_at(second ? self->failing : 0);
     self->of.status = zero_initialize(&options, &engine, &self->of.error);
     zr_alloc_fail_at(0);
     self->failing = zr_alloc_count() - before;
+    if (self->of.status == ZERO_OK && self->what == OTHER_CHECKPOINT)
+        self->of.status = load_another(engine, second, &self->of.error);
     zero_destroy(engine);
+    zero_gpt2_destroy(other);
     return NULL;
 }
 
@@ -312,16 +340,25 @@ static void make_engines(const zero_model *model, int what, int64_t failing, mak
 // Ranks that would drift apart are refused before the first step; what is wrong on one rank is told by all at once.
 static void test_ranks_must_agree(void **state)
 {
+    static const char *const words[] = {
+        [OTHER_RATE] = "rank 1 has another configuration than rank 0: \"optimizer.params.lr\" (0.02)",
+        [OTHER_SEED] = "\"options.seed\" (1)",
+        [OTHER_MODEL] = "rank 1 has another model than rank 0: \"n_head\" (4)",
+        [OTHER_CHECKPOINT] = "rank 1 has another checkpoint than rank 0: \"",
+        [BAD_OPTIONS] = "config_path",
+    };
     fixture f;
     maker ranks[2];
+    assert_non_null(mkdtemp(directory));
     open_engine(&f, NULL);
     for (int what = OTHER_RATE; what <= BAD_OPTIONS; what++) {
         make_engines(f.model, what, 0, ranks);
         for (int r = 0; r < 2; r++) {
             assert_int_equal(ranks[r].of.status, ZERO_ERR_USAGE);
-            assert_non_null(strstr(ranks[r].of.error.message, what == BAD_OPTIONS ? "config_path" : what == OTHER_RATE ? "rank 1 has another configuration than rank 0: \"optimizer.params.lr\" (0.02)" : "\"options.seed\" (1)"));
+            assert_non_null(strstr(ranks[r].of.error.message, words[what]));
         }
     }
+    assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
     close_engine(&f);
 }
 
