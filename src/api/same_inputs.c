@@ -83,11 +83,13 @@ typedef struct taking {
     const char *what;
 } taking;
 
-static void take(void *user, const zr_token_span *span, uint64_t hash)
+static void take(void *user, const zr_token_span *span, double weight, uint64_t hash)
 {
     const taking *t = user;
-    char value[64];
-    snprintf(value, sizeof value, "%lld tokens, hash %016llx", (long long)span->count, (unsigned long long)hash);
+    char value[64], share[24] = "";
+    if (weight > 0) // none: no mixture, or held out
+        snprintf(share, sizeof share, ", weight %.6g", weight);
+    snprintf(value, sizeof value, "%lld tokens%s, hash %016llx", (long long)span->count, share, (unsigned long long)hash);
     zr_fingerprints_add(t->list, t->what, span->name, value, hash);
 }
 

@@ -66,7 +66,7 @@ zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error)
 uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);
 // What this caller alone has of it, span by span: length, weight, and ids; those in memory all, those in token files ZR_SAMPLED_BLOCKS blocks
 // of 1,024 in all, at places that follow from the seed.
-typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, uint64_t hash);
+typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, double weight, uint64_t hash);
 void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch, zr_span_fingerprint take, void *user);
 int64_t zr_targets_counted(const int32_t *targets, int64_t count);
 

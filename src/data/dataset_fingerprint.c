@@ -46,7 +46,7 @@ void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_w
             uint64_t hash = zr_hash_bytes(facts, sizeof facts, 0);
             hash = span->tokens ? zr_hash_bytes(span->tokens, (size_t)span->count * sizeof *span->tokens, hash) : hash_places(span, first, all, seed, watch, hash);
             first += blocks_of(span);
-            take(user, span, hash);
+            take(user, span, dataset->weights[s], hash);
             if (watch && watch->beat)
                 watch->beat(watch->user, span->name, (size_t)(i + 1), (size_t)dataset->streams[s].span_count);
         }

@@ -58,7 +58,7 @@ differ 'text to train on than rank 0: "' train --new $SMALL,vocab=256 --data nan
 # Weights of a mixture.
 cp a/held.txt b/
 FIRST='held.txt:0.2 text.txt:0.8' MORE='held.txt:0.8 text.txt:0.2'
-differ 'text to train on than rank 0: "held.txt" (27270 tokens' train --new $SMALL $RUN --data
+differ 'text to train on than rank 0: "held.txt" (27270 tokens, weight 0.8, hash ' train --new $SMALL $RUN --data
 FIRST= MORE=
 
 # Configuration, by its key; and an option that one of the ranks was given.
