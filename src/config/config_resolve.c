@@ -136,6 +136,19 @@ zero_status zr_config_check_length(const zr_config *config, int64_t updates, zer
                    zr_setting_where(config, zr_config_at(config, key)).text, key, config->schedule.decay_momentum_rate, leaves + 1, updates);
 }
 
+// --lr is the highest rate: a warm-up that comes down to it from above would be none.
+static zero_status check_warmup(const zr_config *config, zero_error *error)
+{
+    static const char least[] = "scheduler.params.warmup_min_lr";
+    const zr_schedule *s = &config->schedule;
+    const zr_setting *lr = zr_config_at(config, "optimizer.params.lr");
+    bool warms = s->kind == ZR_SCHEDULE_WARMUP || s->kind == ZR_SCHEDULE_WARMUP_DECAY;
+    if (!warms || lr->origin != ZR_FROM_FLAG || s->min_lr <= s->max_lr)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "%s %g is below %s, which is %g (%s): the warm-up would come down to it", lr->flag, s->max_lr, least, s->min_lr,
+                   zr_setting_where(config, zr_config_at(config, least)).text);
+}
+
 static zero_status check_schedule(const zr_config *config, const zero_logger *logger, zero_error *error)
 {
     const zr_schedule *s = &config->schedule;
@@ -148,6 +161,7 @@ static zero_status check_schedule(const zr_config *config, const zero_logger *lo
         zr_log(logger, ZERO_LOG_WARNING, "%s: optimizer.params.lr has no effect: %s has rates of its own",
                zr_setting_where(config, lr).text, zr_schedule_name(s->kind));
     ZERO_TRY(check_momentum(config, error));
+    ZERO_TRY(check_warmup(config, error));
     if (s->from_one && s->kind != ZR_SCHEDULE_WARMUP_COSINE)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.schedule_from_one is for WarmupCosineLR; the schedule is %s",
                        zr_setting_where(config, zr_config_at(config, "libzero.schedule_from_one")).text, zr_schedule_name(s->kind));

@@ -144,6 +144,8 @@ static const struct { const char *flag, *key, *value, *file, *resolved, *expecte
     {"--lr", "optimizer.params.lr", "0.5", CYCLE("0.1", "0.3"), NULL, NULL, "--lr: the schedule OneCycle of ds.json has rates of its own; change scheduler.params.cycle_max_lr (ds.json:1:"},
     {"--lr", "optimizer.params.lr", "0.5", CYCLE("0.1", "\"auto\""), "scheduler.params.cycle_max_lr", "0.5", NULL},
     {"--lr", "optimizer.params.lr", "0.5", RANGE, NULL, NULL, "--lr: the schedule LRRangeTest of ds.json has rates of its own; change scheduler.params.lr_range_test_min_lr"},
+    {"--lr", "optimizer.params.lr", "0.5", "{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": 0.6, \"warmup_max_lr\": 0.7}}}", NULL, NULL,
+     "--lr 0.5 is below scheduler.params.warmup_min_lr, which is 0.6 (ds.json:1:"},
     {"--seed", "libzero.seed", "7", "{\"seed\": 3}", "libzero.seed", "7", NULL},
     {"--seed", "libzero.seed", "7", "{\"libzero\": {\"seed\": 3}}", "libzero.seed", "7", NULL},
     {"--stage", "zero_optimization.stage", "2", "{\"zero_optimization\": true}", "zero_optimization.stage", "2", NULL},
