@@ -142,6 +142,9 @@ static void test_state(void **state)
     assert_false(is_dynamic(source.state));
     assert_true(json_is_false(in_config(source.state, "libzero", "decay_all"))); // of two groups that of the vectors decays nothing
     zr_source_close(&source);
+    assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s3-frozen-r3", &source, NULL), ZERO_OK); // whose groups are elsewhere
+    assert_true(json_is_true(in_config(source.state, "libzero", "decay_all")));
+    zr_source_close(&source);
 }
 
 static void test_as_checkpoint(void **state)
@@ -234,6 +237,25 @@ static void test_another_shape(void **state)
     refused(made, ZERO_ERR_DATA, "the tensors of group 0 have 2216 elements, the ranks' parts of weights 2224");
 }
 
+// Writes over what follows `after` in a copied file of the case: `bytes` of them, as many as were there.
+static void edit(scratch *made, const char *file, const char *after, size_t length, const void *bytes, size_t count)
+{
+    char name[128], *data, *found;
+    size_t size;
+    snprintf(name, sizeof name, FOLDER "/%s", file);
+    assert_int_equal(zr_file_read(scratch_path(made, name), 1 << 20, &data, &size, NULL), ZERO_OK);
+    assert_non_null(found = memmem(data, size, after, length));
+    memcpy(found + length, bytes, count);
+    st_write_bytes(made, name, data, size);
+    zr_free(data);
+}
+
+#define BYTES(text) text, sizeof text - 1
+#define SCALE BYTES("cur_scaleq\x07G") // and a real of eight bytes, as the decays
+#define ONLY_DECAY BYTES("weight_decayq>G") // of s2-schedule-r3
+#define FIRST_GROUP BYTES("]qPK\0a") // of the two of s1-groups-r2: its end, and the second one's decay
+#define SECOND_DECAY BYTES("u}qQ(hCG")
+
 // A loss scale that nobody could have trained with.
 static void test_impossible_numbers(void **state)
 {
@@ -242,42 +264,84 @@ static void test_impossible_numbers(void **state)
         {"\x7e\x37\xe4\x3c\x88\0\x75\x9c", "\"loss_scale.scale\" is 1e300"}, {"\x7f\xf8\0\0\0\0\0\0", "a loss scale of nan"},
     };
     scratch *made = *state;
-    char path[512], *data, *scale;
-    size_t length;
     copy_case(made, 0);
-    path_of(made, files_of[0][1], path);
-    assert_int_equal(zr_file_read(path, 1 << 20, &data, &length, NULL), ZERO_OK);
-    assert_non_null(scale = memmem(data, length, "cur_scaleq\x07G", 12)); // and a real of eight bytes
     for (int i = 0; i < ZR_COUNT(scales); i++) {
-        int fd = open(path, O_WRONLY);
-        assert_int_equal(pwrite(fd, scales[i].bytes, 8, scale + 12 - data), 8);
-        close(fd);
+        edit(made, files_of[0][1], SCALE, scales[i].bytes, 8);
         refused(made, ZERO_ERR_DATA, scales[i].words);
     }
-    zr_free(data);
 }
 
-// A weight decay of 0 is known as much as any other; which tensors would have one is not.
-static void test_no_decay(void **state)
+static void assert_part(scratch *made, const char *part, const char *wanted)
 {
-    static const char nothing[8] = {0};
-    scratch *made = *state;
-    char path[512], *data, *decay;
-    size_t length;
     zr_source source;
-    copy_case(made, 1);
-    path_of(made, files_of[1][1], path);
-    assert_int_equal(zr_file_read(path, 1 << 20, &data, &length, NULL), ZERO_OK);
-    assert_non_null(decay = memmem(data, length, "weight_decayq>G", 15)); // and a real of eight bytes
-    int fd = open(path, O_WRONLY);
-    assert_int_equal(pwrite(fd, nothing, 8, decay + 15 - data), 8);
-    close(fd);
-    zr_free(data);
-    assert_int_equal(zr_deepspeed_open(made->directory, &source, NULL), ZERO_OK);
-    const json_t *value = json_object_get(in_config(source.state, "optimizer", "params"), "weight_decay");
-    assert_true(json_is_number(value) && json_number_value(value) == 0);
-    assert_null(in_config(source.state, "libzero", "decay_all"));
+    zero_error error = {0};
+    json_t *parsed = json_loads(wanted, 0, NULL);
+    assert_non_null(parsed);
+    if (zr_deepspeed_open(made->directory, &source, &error) != ZERO_OK)
+        fail_msg("%s: %s", wanted, error.message);
+    char *found = json_dumps(json_object_get(source.state, part), 0);
+    if (!json_equal(json_object_get(source.state, part), parsed))
+        fail_msg("%s is %s, not %s", part, found, wanted);
+    free(found);
+    json_decref(parsed);
     zr_source_close(&source);
+}
+
+// What other runs have where these have a number: each is said as it is, or not at all.
+static void test_other_numbers(void **state)
+{
+    static const struct {
+        int c; // the case, of whose first rank's file this follows:
+        const char *after;
+        size_t length;
+        const char *bytes;
+        size_t count;
+        const char *part, *wanted;
+    } numbers[] = {
+        {0, SCALE, BYTES("\x40\x60\0\0\0\0\0\0"), "config", // a static scale stays one
+         "{\"fp16\": {\"enabled\": true, \"loss_scale\": 128.0}, \"libzero\": {\"decay_all\": false},"
+         " \"optimizer\": {\"params\": {\"weight_decay\": 0.1}}}"},
+        {0, FIRST_GROUP, BYTES("K\0qQN"), "config", // one group, made of both, for two groups of shapes
+         "{\"fp16\": {\"enabled\": false, \"loss_scale\": 1.0}}"},
+        {1, ONLY_DECAY, BYTES("\0\0\0\0\0\0\0\0"), "config", // known, and not which tensors would have one
+         "{\"fp16\": {\"enabled\": true, \"loss_scale\": 0.0}, \"optimizer\": {\"params\": {\"weight_decay\": 0.0}}}"},
+        {1, ONLY_DECAY, BYTES("\x7f\xf0\0\0\0\0\0\0"), "config", "{\"fp16\": {\"enabled\": true, \"loss_scale\": 0.0}}"},
+        {1, BYTES("cur_hysteresis"), BYTES("q\x0f\x8a\x01\xffX\x15\0\0\0"), "loss_scale", // -1 (delayed_shift 0); a letter less after
+         "{\"scale\": 256.0, \"iteration\": 3, \"last_overflow\": -1, \"hysteresis\": 0}"},
+    };
+    for (int i = 0; i < ZR_COUNT(numbers); i++) {
+        void *own = NULL;
+        scratch_open(&own);
+        copy_case(own, numbers[i].c);
+        edit(own, files_of[numbers[i].c][1], numbers[i].after, numbers[i].length, numbers[i].bytes, numbers[i].count);
+        assert_part(own, numbers[i].part, numbers[i].wanted);
+        scratch_close(&own);
+    }
+}
+
+// Of two groups of matrices each has a decay of its own: no choice of tensors says that.
+static void test_two_decays(void **state)
+{
+    static const char model[] = FOLDER "/mp_rank_00_model_states.pt";
+    scratch *made = *state;
+    char *data, *at, *end;
+    size_t size;
+    copy_case(made, 0);
+    edit(made, files_of[0][1], SECOND_DECAY, "\x3f\xa9\x99\x99\x99\x99\x99\x9a", 8); // 0.05
+    assert_int_equal(zr_file_read(scratch_path(made, model), 1 << 20, &data, &size, NULL), ZERO_OK);
+    assert_non_null(at = memmem(data, size, "param_shapes", 12));
+    assert_non_null(end = memmem(at, size - (size_t)(at - data), "frozen_param_shapes", 19));
+    for (; at < end; at++)
+        if (at[0] == 'K' && !memcmp(at + 2, "\x85r", 2)) { // (n) becomes (n, 1); its name, ten bytes before, ends two letters sooner
+            char *name = memrchr(data, 'X', (size_t)(at - 10 - data));
+            name[1] -= 2;
+            memmove(at - 12, at - 10, 12);
+            memcpy(at, "K\x01\x86", 3);
+        }
+    st_write_bytes(made, model, data, size);
+    zr_free(data);
+    assert_part(made, "config", "{\"fp16\": {\"enabled\": false, \"loss_scale\": 1.0}, \"libzero\": {\"decay_all\": null},"
+                                " \"optimizer\": {\"params\": {\"weight_decay\": 0.1}}}");
 }
 
 static void count_damage(void *user, const zero_error *what)
@@ -330,7 +394,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files_of_another_run, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_another_shape, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_impossible_numbers, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_no_decay, scratch_open, scratch_close),
+        cmocka_unit_test(test_other_numbers), cmocka_unit_test_setup_teardown(test_two_decays, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_damage, scratch_open, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
