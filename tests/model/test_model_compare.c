@@ -101,6 +101,12 @@ static void what_is_allowed(void **state)
     other.gpt2.n_head = 6;
     assert_int_equal(zr_lm_compare(&base, &other, changes, &found, NULL), ZERO_OK);
     assert_true(found.found && !found.change && !strcmp(found.values[0], "12") && !strcmp(found.values[1], "6"));
+    base = (zr_lm_config){.kind = ZR_LM_LLAMA};
+    zero_llama_defaults(&base.llama);
+    other = base;
+    other.llama.attention_dropout = 0.5f;
+    assert_int_equal(zr_lm_compare(&base, &other, changes, &found, NULL), ZERO_OK);
+    assert_false(found.found);
     assert_int_equal(zr_lm_changes_parse(NULL, &changes, NULL), ZERO_OK);
     assert_int_equal(changes, 0);
     assert_int_equal(zr_lm_changes_parse("dropout,heads", &changes, &error), ZERO_ERR_USAGE);
