@@ -296,6 +296,34 @@ static void test_the_hash_of_all_samples(void **state)
     zr_dataset_free(&dataset);
 }
 
+static void keep_hash(void *user, const zr_token_span *span, uint64_t hash)
+{
+    *(uint64_t *)user = hash;
+}
+
+// Of a stream that is one token of the file.
+static uint64_t fingerprint_of(const zr_token_file *file, int64_t at, double weight)
+{
+    zr_token_span span = {.count = 1, .file = file, .at = at};
+    zr_stream stream = {.spans = &span, .span_count = 1, .count = 1};
+    const zr_dataset dataset = {.streams = &stream, .stream_count = 1, .weights = &weight, .count = 1};
+    uint64_t hash = 0;
+    zr_dataset_fingerprint(&dataset, 7, NULL, keep_hash, &hash);
+    return hash;
+}
+
+// Ranks that begin elsewhere in a token file, or mix by other weights, do not have the same data.
+static void test_fingerprints_of_a_token_file(void **state)
+{
+    zr_token_file file; // "fi", "rs", "t "
+    assert_int_equal(zr_token_file_open(paths[0], ZR_TOKENS_NANOGPT, &file, NULL), ZERO_OK);
+    uint64_t hash = fingerprint_of(&file, 0, 0.5);
+    assert_true(fingerprint_of(&file, 0, 0.5) == hash);
+    assert_true(fingerprint_of(&file, 2, 0.5) != hash);
+    assert_true(fingerprint_of(&file, 0, 0.25) != hash);
+    zr_token_file_close(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_evaluation_windows),
         cmocka_unit_test(test_spans_and_masks),
         cmocka_unit_test(test_the_hash_of_all_samples),
+        cmocka_unit_test(test_fingerprints_of_a_token_file),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }
