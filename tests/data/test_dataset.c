@@ -296,7 +296,7 @@ static void test_the_hash_of_all_samples(void **state)
     zr_dataset_free(&dataset);
 }
 
-static void keep_hash(void *user, const zr_token_span *span, uint64_t hash)
+static void keep_hash(void *user, const zr_token_span *span, double weight, uint64_t hash)
 {
     *(uint64_t *)user = hash;
 }
