@@ -15,25 +15,31 @@ for name in manifest.json weights.safetensors; do
     grep -q "$name\" is a named pipe\|$name\" has 0 bytes" err.txt || fail "inspect of a pipe $name: $(cat err.txt out.txt)"
     rm -r copy
 done
+cp -r run copy && rm copy/metrics.jsonl && mkfifo copy/metrics.jsonl
+refused 65 'metrics.jsonl" is a named pipe' timeout 20 "$ZERO" verify copy
 mkfifo pipe.safetensors pipe.pt text.pipe
 refused 65 'is a named pipe' timeout 20 "$ZERO" inspect pipe.safetensors
 refused 65 'is no regular file' timeout 20 "$ZERO" train --new $TINY --data text.pipe --steps 1 --threads 1 --quiet --out out
 expect 0 "$ZERO" generate --model run/model --prompts <(echo one; echo two) --tokens 2 --threads 1 # named by hand: as a shell's pipe is
 
-# A token file that is cut while a run reads it: one message with file, bytes and what was needed; all ranks end.
+# A token file that is cut while a run reads it: one message with file, bytes and what was needed; all ranks end. The file holds just one window,
+# which goes beyond its first page, so that what is needed is the first byte that is gone. The name is escaped.
+cut=$'cut\e[31m.bin'
+page=$(getconf PAGESIZE)
 wait_for() { for _ in $(seq 600); do [ -s "$1" ] && return; sleep 0.05; done; fail "no $1: $(cat err.txt)"; }
 for ranks in 1 2; do
-    truncate -s 32M train.bin
-    timeout 100 "$ZERO" train --new $TINY,vocab=300 --data train.bin --val none --steps 1000000 --save-seconds 0 --eval-every 0 --threads 1 --ranks $ranks \
-        --quiet --out cut$ranks >out.txt 2>err.txt &
+    truncate -s $((page + 102)) "$cut"
+    timeout 100 "$ZERO" train --new gpt2:layers=1,heads=1,width=16,context=$((page / 2 + 50)),vocab=300 --data "$cut" --val none --steps 1000000 \
+        --micro-batch 1 --save-seconds 0 --eval-every 0 --threads 1 --ranks $ranks --quiet --out cut$ranks >out.txt 2>err.txt &
     pid=$!
     wait_for cut$ranks/metrics.jsonl
-    truncate -s 8192 train.bin
+    truncate -s "$page" "$cut"
     got=0
     wait $pid || got=$?
     [ "$got" -eq 65 ] || fail "exit code $got, not 65, of a run on $ranks ranks whose file was cut: $(cat err.txt)"
     [ "$(wc -l <err.txt)" -eq 1 ] || fail "not one line: $(cat err.txt)"
-    grep -q 'zero train: .*train.bin" was made shorter while it was read: it has 8192 bytes now, and \(byte [0-9]* was needed\|had 33554432\)' err.txt || fail "a cut file: $(cat err.txt)"
+    grep -q "cut\\\\x1b\[31m.bin\" was made shorter while it was read: it has $page bytes now, and \(byte $page was needed\|had $((page + 102))\)" err.txt ||
+        fail "a cut file: $(cat err.txt)"
     [ "$(children_of $pid | wc -l)" -eq 0 ] || fail "ranks go on"
 done
 

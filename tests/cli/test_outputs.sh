@@ -46,12 +46,16 @@ stays mine '"mine/metrics.jsonl" is there' "$ZERO" train $G $D --out mine --step
 echo 'held by another program' >mine/.lock && rm mine/metrics.jsonl
 stays mine '"mine/.lock" is there' "$ZERO" train $G $D --out mine --steps 2 --overwrite
 grep -q 'another program' mine/.lock || fail "a lock of another program is emptied"
-for place in model checkpoints/step-00000002; do
+cp -r r/model r/best
+for place in model best checkpoints/step-00000002; do
     echo notes >r/$place/NOTES.md
     stays r "\"r/$place/NOTES.md\" is there" "$ZERO" train $G $D --out r --steps 2 --overwrite
     expect 0 "$ZERO" train $G $D --out r --steps 2 --resume # which removes nothing
     rm r/$place/NOTES.md
 done
+mkdir r/checkpoints/.step-00000003.tmp && echo notes >r/checkpoints/.step-00000003.tmp/NOTES.md
+stays r '"r/checkpoints/.step-00000003.tmp/NOTES.md" is there' "$ZERO" train $G $D --out r --steps 2 --overwrite
+rm -r r/checkpoints/.step-00000003.tmp
 mkdir -p deepspeed/checkpoints/global_step3 && echo global_step3 >deepspeed/checkpoints/latest
 stays deepspeed '"deepspeed/checkpoints" is there' "$ZERO" train $G $D --out deepspeed --steps 2 --resume
 refused 64 '"r" already holds a run (checkpoints): choose another directory, or --overwrite replaces it' "$ZERO" train $G $D --out r --steps 2
@@ -127,8 +131,10 @@ grep -qF '"r" of rank 1 (on ' there/err.txt && grep -q 'must be shared by all ma
 # A profile replaces a profile.
 cp "$TEXT" text3.txt
 stays . '"text3.txt" is read by this command (--data text3.txt)' "$ZERO" train $G --data text3.txt --profile text3.txt --out pp --steps 6
+stays . '"text3.txt" is read by this command (--val text3.txt)' "$ZERO" train $G $D --val text3.txt --profile text3.txt --out pp --steps 6
 stays . '"text3.txt" exists, and is no profile that libzero wrote' "$ZERO" train $G $D --profile text3.txt --out pp --steps 6
 [ ! -e pp ] || fail "begun"
+: >trace.json # as mktemp leaves it: there is nothing to lose
 for _ in 1 2; do expect 0 "$ZERO" train $G $D --profile trace.json --out pp --steps 3 --overwrite; done
 echo '{"flops_profiler": {"enabled": true, "profile_step": 1, "output_file": "text3.txt"}}' >flops.json
 stays . '"text3.txt" exists, and is no table of flops_profiler' "$ZERO" train $G $D --config flops.json --out pp --steps 2 --overwrite
@@ -156,6 +162,7 @@ done
 [ ! -e pp/best/job ] || fail "a folder is made in the best model: $(ls pp/best)"
 
 # Token files and tokenizers.
+stays . '"text3.txt" is read by this command (--data text3.txt)' "$ZERO" tokenize --tokenizer bytes --data text3.txt --out text3.txt --overwrite
 stays . '"text3.txt" exists, and is no token file' "$ZERO" tokenize --tokenizer bytes $D --out text3.txt --overwrite
 echo '{}' >book.bin.json
 stays . '"book.bin.json" exists, and is no note of a token file' "$ZERO" tokenize --tokenizer bytes $D --out book.bin
@@ -192,6 +199,7 @@ stays hf 'wrote them (model.safetensors): it is not replaced; remove' "$ZERO" co
 mv linked hf/model.safetensors
 cp -r hf theirs && rm theirs/receipt.json
 for way in "" --overwrite; do stays theirs '"theirs" is a model that libzero has not written' "$ZERO" convert --from r --to theirs $way; done
+stays hf '"hf" is read by this command (--model hf)' "$ZERO" convert --from r --model hf --to hf --overwrite
 stays r '"r/model" is read by this command' "$ZERO" convert --from r --to r/model --overwrite
 expect 0 "$ZERO" convert --from r --to hf --overwrite --quiet
 expect 0 "$ZERO" train $G $D --out trained --steps 1
