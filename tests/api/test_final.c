@@ -18,7 +18,7 @@ static char directory[64], text[96], out[96];
 static const char *full_for[2]; // names that no file gets, NULL: none
 static bool every_second;       // of the files that get the first of these names
 static int count_of_those;
-static bool no_room;            // the disk has 1,000 bytes
+static int64_t room;            // bytes that the disk has free; 0: as many as it has
 
 int __real_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
@@ -48,9 +48,9 @@ int __wrap_statvfs64(const char *path, struct statvfs *info);
 int __wrap_statvfs64(const char *path, struct statvfs *info)
 {
     int result = __real_statvfs64(path, info);
-    if (no_room) {
-        info->f_bavail = 1;
-        info->f_frsize = 1000;
+    if (room) {
+        info->f_bavail = (fsblkcnt_t)room;
+        info->f_frsize = 1;
     }
     return result;
 }
@@ -117,6 +117,7 @@ static void best_that_cannot_be_written_is_told_once(void **state)
     assert_true(lies("model/model.safetensors") && !lies("best/model.safetensors"));
     options = usual_options(&s); // where it has room again, it is written, whatever would have been best before
     options.progress = clear_best;
+    options.lr = 3; // no step after the first comes to a loss as low as that one's
     full_for[0] = "best/model.safetensors";
     train_ranks(2, &options, jobs);
     assert_int_equal(jobs[0].status, ZERO_OK);
@@ -162,14 +163,16 @@ static void a_model_that_cannot_be_written_is_in_a_checkpoint(void **state)
     full_for[0] = full_for[1] = NULL;
     assert_int_equal(jobs[0].status, ZERO_ERR_IO);
     assert_non_null(strstr(jobs[0].error.message, "neither its model nor a checkpoint"));
+    assert_int_equal(count(s.lines, "step 8 was not saved"), 1); // nor tried again
 }
 
 static void a_disk_without_room_gets_no_last_checkpoint(void **state)
 {
+    const int64_t twice = 2 * 3 * 4 * 7664; // the weights and both moments of TINY_MODEL's parameters in fp32
     said s;
     rank_job jobs[MOST_RANKS];
     zero_train_options options = usual_options(&s);
-    no_room = true;
+    room = twice - 1;
     train_ranks(2, &options, jobs);
     assert_int_equal(jobs[0].status, ZERO_OK);
     assert_non_null(strstr(s.lines, "no checkpoint is written at the end: it takes "));
@@ -178,7 +181,12 @@ static void a_disk_without_room_gets_no_last_checkpoint(void **state)
     options = usual_options(&s);
     options.save_every = 4; // asked for: tried
     train_ranks(2, &options, jobs);
-    no_room = false;
+    assert_int_equal(jobs[0].status, ZERO_OK);
+    assert_true(!s.lines[0] && lies("checkpoints/step-00000008/manifest.json"));
+    options = usual_options(&s);
+    room = twice;
+    train_ranks(2, &options, jobs);
+    room = 0;
     assert_int_equal(jobs[0].status, ZERO_OK);
     assert_true(!s.lines[0] && lies("checkpoints/step-00000008/manifest.json"));
 }
