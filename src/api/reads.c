@@ -1,6 +1,5 @@
 #include "api/reads.h"
 
-#include "api/own.h"
 #include "base/alloc.h"
 #include "base/file.h"
 #include "data/source.h"
@@ -72,21 +71,11 @@ static bool has_a_link_into(const char *directory, const char *place)
     return found;
 }
 
-// Of a directory the model's and the tokenizer's files are read; of a run, its folders.
-static bool is_read_in(const char *doomed, const char *directory)
-{
-    const char *slash = strrchr(doomed, '/');
-    char *parent = zr_path_parent(doomed, NULL);
-    bool is_there = parent && zr_path_lies_in(parent, directory) && zr_path_lies_in(directory, parent);
-    zr_free(parent);
-    return is_there && (zr_path_is_directory(doomed) || zr_own_is_model_file(slash ? slash + 1 : doomed));
-}
-
 zero_status zr_reads_spare(const zr_reads *reads, const char *doomed, zero_error *error)
 {
     for (int i = 0; reads && zr_path_exists(doomed) && i < reads->count; i++) {
         const zr_read *read = &reads->at[i];
-        if (zr_path_lies_in(read->path, doomed) || has_a_link_into(read->path, doomed) || is_read_in(doomed, read->path))
+        if (zr_path_lies_in(read->path, doomed) || has_a_link_into(read->path, doomed))
             return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is read by this command (%s %s): it is not replaced; choose another place for what is written", doomed, read->option, read->path);
     }
     return ZERO_OK;

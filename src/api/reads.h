@@ -13,7 +13,7 @@ zero_status zr_reads_add(zr_reads *reads, const char *path, const char *option, 
 zero_status zr_reads_add_data(zr_reads *reads, const char *const *written, int count, const char *option, zero_error *error);
 void zr_reads_free(zr_reads *reads);
 // ZERO_ERR_USAGE where `doomed`, a file or a directory that is to be replaced or removed, is read: it holds what is read, in a file of its own or by a
-// link, or lies in a directory whose files are read. reads NULL: fine.
+// link. That it lies in a directory that is read is no reason: what libzero replaces there, as an earlier conversion, is not read. reads NULL: fine.
 zero_status zr_reads_spare(const zr_reads *reads, const char *doomed, zero_error *error);
 
 #endif

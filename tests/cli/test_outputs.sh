@@ -199,6 +199,8 @@ stays hf 'wrote them (model.safetensors): it is not replaced; remove' "$ZERO" co
 mv linked hf/model.safetensors
 cp -r hf theirs && rm theirs/receipt.json
 for way in "" --overwrite; do stays theirs '"theirs" is a model that libzero has not written' "$ZERO" convert --from r --to theirs $way; done
+for way in "" --overwrite; do expect 0 "$ZERO" convert --from hf --to hf/narrow --dtype bf16 --quiet $way; done # what lies below is not read
+rm -r hf/narrow
 stays hf '"hf" is read by this command (--model hf)' "$ZERO" convert --from r --model hf --to hf --overwrite
 stays r '"r/model" is read by this command' "$ZERO" convert --from r --to r/model --overwrite
 expect 0 "$ZERO" convert --from r --to hf --overwrite --quiet
