@@ -8,8 +8,10 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "api/initialize.h"
 #include "fixture.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const zr_tiering on_nvme = {.parameters = ZERO_TIER_nvme, .optimizer = ZERO_TIER_nvme, .sub_group = 10000, .read_ahead = true, .write_behind = true, .visits_ahead = 2,
@@ -107,6 +109,35 @@ static void each_parameter_by_itself(void **state)
         }
 }
 
+// The plan of what a configuration says of stage 3 with states and parameters on the host.
+static zr_plan *plan_as_said(const fixture *f, const char *said)
+{
+    const zr_config_facts facts = {.ranks = 2, .micro_batch = 2, .auto_dtype = ZERO_BF16};
+    char text[512];
+    zr_config *config = NULL;
+    zero_error error = {0};
+    snprintf(text, sizeof text,
+             "{\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}, %s}}",
+             said);
+    if (zr_config_parse(text, strlen(text), "test", &config, &error) != ZERO_OK
+        || zr_config_resolve(config, &facts, NULL, &error) != ZERO_OK)
+        fail_msg("%s: %s", text, error.message);
+    zr_tiering tiering = zr_settings_of(config, false).tiering;
+    zr_config_destroy(config);
+    return fixture_plan_on_tiers(f, 3, 2, 1, &tiering);
+}
+
+static void a_sub_group_size_of_0_is_each_parameter(void **state)
+{
+    fixture f;
+    fixture_build(&f, 5, 1000, 96);
+    zr_plan *whole = plan_as_said(&f, "\"sub_group_size\": 1e9"), *plan = plan_as_said(&f, "\"sub_group_size\": 0");
+    check_alone(plan);
+    assert_true(plan->group_count > whole->group_count);
+    zr_plan_destroy(whole);
+    zr_plan_destroy(plan);
+}
+
 typedef struct bytes { int64_t first, end; } bytes;
 
 static void check_apart(bytes a, bytes b)
@@ -202,6 +233,14 @@ static void what_is_needed_soon_stays(void **state)
     plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
     assert_int_equal(reusing(plan), 0);
     zr_plan_destroy(plan);
+    for (int live = 0; live <= 1000000000; live += 1000000000) { // 0 is a limit too
+        char said[128];
+        snprintf(said, sizeof said,
+                 "\"stage3_param_persistence_threshold\": 0, \"stage3_max_reuse_distance\": 1e9, \"stage3_max_live_parameters\": %d", live);
+        plan = plan_as_said(&f, said);
+        assert_int_equal(reusing(plan), live ? 6 : 0);
+        zr_plan_destroy(plan);
+    }
 }
 
 static void nothing_in_a_buffer_overlaps(void **state)
@@ -295,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(portions_cover_every_element_once),
         cmocka_unit_test(each_parameter_by_itself),
+        cmocka_unit_test(a_sub_group_size_of_0_is_each_parameter),
         cmocka_unit_test(what_is_needed_soon_stays),
         cmocka_unit_test(nothing_in_a_buffer_overlaps),
         cmocka_unit_test(what_moves_is_what_the_papers_say),
