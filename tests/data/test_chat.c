@@ -125,22 +125,42 @@ static void test_marks_make_no_template(void **state)
                           "{% for message in messages %}{{ message['content'] | trim + \"<|eot_id|>\" }}{% endfor %}"));
 }
 
-// Spaces that Jinja writes count: they stand before a block, but not at the beginning of its line.
+static bool is_known_with(const char *text, size_t at, const char *added)
+{
+    char *longer = with(text, at, 0, added);
+    bool known = is_known(longer);
+    zr_free(longer);
+    return known;
+}
+
+// Spaces that Jinja writes count: they stand before a block, but not at the beginning of its line. Of line ends it drops the one
+// after a block, and the last.
 static void test_spaces_that_are_written_count(void **state)
 {
-    const char *text = text_of(json_array_get(golden, 0), "template"), *block = strstr(text, "{% endfor %}");
-    assert_non_null(block);
-    char *written = with(text, (size_t)(block - text), 0, "  "), *indented = with(text, (size_t)(block - text), 0, "\n  ");
-    assert_false(is_known(written));
-    assert_false(is_known(indented)); // the line end is written
-    zr_free(written);
-    zr_free(indented);
-    written = with(text, strlen("{% for message in messages %}"), 0, "\n   "); // dropped after a block; {{ is no block
-    assert_false(is_known(written));
-    zr_free(written);
-    written = with(text, strlen("{% for message in messages %}"), 0, "\n");
-    assert_true(is_known(written));
-    zr_free(written);
+    const char *text = text_of(json_array_get(golden, 0), "template");
+    const char *block = strstr(text, "{% endfor %}"), *next = strstr(text, "{% if ");
+    assert_true(block && next);
+    assert_false(is_known_with(text, (size_t)(block - text), "  "));
+    assert_false(is_known_with(text, (size_t)(block - text), "\n  ")); // the line end is written
+    assert_true(is_known_with(text, (size_t)(next - text), "\n \t"));
+    assert_false(is_known_with(text, strlen("{% for message in messages %}"), "\n   ")); // dropped after a block; {{ is no block
+    assert_true(is_known_with(text, strlen("{% for message in messages %}"), "\n"));
+    assert_true(is_known_with(text, strlen(text), "\n\n"));
+    assert_false(is_known_with(text, strlen(text), "\n\n\n"));
+}
+
+static void test_a_system_message_may_have_escapes(void **state)
+{
+    static const char published[] = "You are a helpful assistant.";
+    const char *text = text_of(json_array_get(golden, 1), "template"), *at = strstr(text, published);
+    zr_chat chat;
+    assert_non_null(at);
+    char *own = with(text, (size_t)(at - text), strlen(published), "One\\tTwo\\nThree");
+    assert_int_equal(zr_chat_recognise(own, &chat, NULL), ZERO_OK);
+    assert_non_null(chat.system);
+    assert_string_equal(chat.system, "One\tTwo\nThree");
+    zr_chat_free(&chat);
+    zr_free(own);
 }
 
 // What a user says alone, up to where the answer begins: as with add_generation_prompt.
@@ -379,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_what_the_assistant_says_is_trained),
         cmocka_unit_test(test_templates_that_are_not_known), cmocka_unit_test(test_every_part_of_a_template_counts),
         cmocka_unit_test(test_marks_make_no_template), cmocka_unit_test(test_spaces_that_are_written_count),
+        cmocka_unit_test(test_a_system_message_may_have_escapes),
         cmocka_unit_test(test_spelling_makes_no_difference),
         cmocka_unit_test(test_a_models_directory),
         cmocka_unit_test(test_messages_that_are_none),
