@@ -132,6 +132,12 @@ static void add_last_step(const char *path, json_t *run)
     zr_free(file);
 }
 
+// A verdict as zr_inspect_verify has it, of what could not be looked at any further.
+static json_t *damaged_whole(const zero_error *error)
+{
+    return json_pack("{s:b, s:I, s:[s]}", "checksums", 1, "bytes", (json_int_t)0, "damaged", error->message);
+}
+
 // A checkpoint that cannot even be opened is damage like any other: it counts among those that are kept.
 static zero_status verify_checkpoint(const inspecting *in, const char *path, json_t *entry)
 {
@@ -141,7 +147,7 @@ static zero_status verify_checkpoint(const inspecting *in, const char *path, jso
         status = zr_inspect_verify(&source, entry, in->error);
         zr_source_close(&source);
     } else if (status != ZERO_ERR_MEMORY) {
-        json_object_set_new(entry, "verify", json_pack("{s:b, s:I, s:[s]}", "checksums", 1, "bytes", (json_int_t)0, "damaged", in->error->message));
+        json_object_set_new(entry, "verify", damaged_whole(in->error));
         status = ZERO_OK;
     }
     return status;
@@ -157,7 +163,7 @@ static zero_status verify_model(const char *run, const char *name, json_t *list,
     if (status == ZERO_OK && receipt)
         json_array_append_new(list, json_pack("{s:s, s:{s:b, s:I, s:[]}}", "name", name, "verify", "checksums", 1, "bytes", json_integer_value(json_object_get(weights, "bytes")), "damaged"));
     else if (status != ZERO_OK && status != ZERO_ERR_MEMORY)
-        json_array_append_new(list, json_pack("{s:s, s:{s:b, s:I, s:[s]}}", "name", name, "verify", "checksums", 1, "bytes", (json_int_t)0, "damaged", error->message));
+        json_array_append_new(list, json_pack("{s:s, s:o}", "name", name, "verify", damaged_whole(error)));
     json_decref(receipt);
     zr_free(directory);
     return status == ZERO_ERR_MEMORY ? status : ZERO_OK;

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -123,6 +124,16 @@ static bool is_run_model(const char *path)
     return zr_path_is_directory(path) && (zr_receipt_is_of_training(path) || !zr_directory_others(path, is_begun_receipt, others, sizeof others));
 }
 
+// A link may lead to another disk; where it leads into a run, that is the run whose model lies there.
+static bool leads_into_a_run(const char *path)
+{
+    char *target = zr_path_is_link(path) ? realpath(path, NULL) : NULL, *parent = target ? zr_path_parent(target, NULL) : NULL;
+    bool found = parent && zr_is_run(parent);
+    zr_free(parent);
+    free(target);
+    return found;
+}
+
 // DeepSpeed's folders have a `latest` too, which names none of ours. One that is damaged, next to checkpoints, is.
 static bool has_a_latest_of_ours(const char *run, const char *checkpoints)
 {
@@ -146,7 +157,7 @@ static bool is_entry(const char *run, int entry, const char *path)
         return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:
     case ZR_RUN_BEST:
-        return !zr_path_is_link(path) && is_run_model(path); // else what lies elsewhere would be replaced
+        return is_run_model(path) && !leads_into_a_run(path);
     default:
         return is_lock(path);
     }

@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <string.h>
-#include <sys/stat.h>
 
 zero_status zr_reads_add(zr_reads *reads, const char *path, const char *option, zero_error *error)
 {
@@ -52,8 +51,7 @@ void zr_reads_free(zr_reads *reads)
 // Some file systems leave it to lstat to say what an entry is (DT_UNKNOWN).
 static bool is_link(const char *path, unsigned char type)
 {
-    struct stat info;
-    return type == DT_LNK || (type == DT_UNKNOWN && lstat(path, &info) == 0 && S_ISLNK(info.st_mode));
+    return type == DT_LNK || (type == DT_UNKNOWN && zr_path_is_link(path));
 }
 
 // A directory of links, as Hugging Face's cache has them, is read where they lead.

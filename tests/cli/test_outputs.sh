@@ -174,7 +174,10 @@ mv hub/tokenizer.json hub/tokenizer_config.json
 stays hub '"hub/tokenizer_config.json" exists, and is no file of a tokenizer' "$ZERO" tokenizer train --vocab 300 $D --out hub
 for _ in 1 2; do expect 0 "$ZERO" tokenizer train --vocab 300 $D --out learnt --overwrite; done
 
-# A link in the place of the model leads to what is not this run's.
+# A link in the place of the model may lead to another disk, and not into another run.
+mkdir distant && expect 0 "$ZERO" train $G $D --out afar --steps 1 && mv afar/model distant/model && ln -s ../distant/model afar/model
+expect 0 "$ZERO" train $G $D --out afar --steps 2 --overwrite
+[ -L afar/model ] && grep -q '"step": 2,' distant/model/receipt.json || fail "the model is not where the link leads"
 mkdir linking && ln -s ../r/model linking/model
 stays r '"linking/model" is there, which no run' "$ZERO" train $G $D --out linking --steps 1 --overwrite
 
