@@ -13,7 +13,7 @@ static bool gathered_apart(const zero_engine *engine)
 static int64_t first_in_window(const zero_engine *engine, int piece)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    return gathered_apart(engine) ? p->whole_first : p->grad_first;
+    return gathered_apart(engine) ? p->whole.first : p->grad_first;
 }
 
 static zero_status gather_gradients(zero_engine *engine, zero_error *error)

@@ -53,7 +53,7 @@ static void place_all(zr_plan *plan)
     plan->activation_bytes = at;
 }
 
-static int segment_first(const zr_plan *plan, int segment)
+int zr_plan_segment_first(const zr_plan *plan, int segment)
 {
     return (int)((int64_t)segment * (plan->unit_count - 1) / plan->segment_count);
 }
@@ -61,7 +61,7 @@ static int segment_first(const zr_plan *plan, int segment)
 static void cut_segments(zr_plan *plan)
 {
     for (int s = 0; s < plan->segment_count; s++)
-        for (int u = segment_first(plan, s); u < segment_first(plan, s + 1); u++)
+        for (int u = zr_plan_segment_first(plan, s); u < zr_plan_segment_first(plan, s + 1); u++)
             plan->units[u].segment = s;
     plan->units[plan->unit_count - 1].segment = plan->segment_count; // the last unit
 }
@@ -75,7 +75,7 @@ int64_t zr_checkpoint_bytes(const zr_plan *plan, int segment)
 {
     if (segment < 1 || segment >= plan->segment_count - 1)
         return 0;
-    return ZR_ROUND_UP(out_bytes(plan, segment_first(plan, segment) - 1), ZR_IO_PAGE);
+    return ZR_ROUND_UP(out_bytes(plan, zr_plan_segment_first(plan, segment) - 1), ZR_IO_PAGE);
 }
 
 // Checkpoints: each in its place, or offloaded ones through two buffers. Beside them the area that the segments share.
@@ -84,9 +84,9 @@ static void place_segments(zr_plan *plan)
     bool offloaded = plan->settings.checkpoint_tier != ZERO_TIER_device;
     int64_t buffer = 0, at = 0, area = 0;
     for (int s = 1; s < plan->segment_count; s++)
-        buffer = ZR_MAX(buffer, ZR_ROUND_UP(out_bytes(plan, segment_first(plan, s) - 1), ZR_IO_PAGE));
+        buffer = ZR_MAX(buffer, ZR_ROUND_UP(out_bytes(plan, zr_plan_segment_first(plan, s) - 1), ZR_IO_PAGE));
     for (int s = 1; s < plan->segment_count; s++) {
-        int before = segment_first(plan, s) - 1;
+        int before = zr_plan_segment_first(plan, s) - 1;
         plan->units[before].out_kept = true;
         plan->units[before].out_first = offloaded ? (s % 2) * buffer : at;
         at += offloaded ? 0 : out_bytes(plan, before);
@@ -94,7 +94,7 @@ static void place_segments(zr_plan *plan)
     plan->checkpoint_buffer_bytes = offloaded ? 2 * buffer : at;
     for (int s = 0; s < plan->segment_count; s++) {
         int64_t used = 0;
-        for (int u = segment_first(plan, s); u < segment_first(plan, s + 1); u++) {
+        for (int u = zr_plan_segment_first(plan, s); u < zr_plan_segment_first(plan, s + 1); u++) {
             plan->units[u].saved_first = used;
             used += saved_bytes(plan, u);
             if (plan->units[u].out_kept)
@@ -110,14 +110,8 @@ static void place_segments(zr_plan *plan)
 
 static void count_offloaded(zr_plan *plan)
 {
-    zero_tier tier = plan->settings.checkpoint_tier;
-    zr_moved *moved = &plan->moves.micro_batch;
-    for (int s = 1; s < plan->segment_count && tier != ZERO_TIER_device; s++)
+    for (int s = 1; s < plan->segment_count && plan->settings.checkpoint_tier != ZERO_TIER_device; s++)
         plan->checkpoint_bytes += zr_checkpoint_bytes(plan, s);
-    moved->to_host += plan->checkpoint_bytes;
-    moved->to_device += plan->checkpoint_bytes;
-    moved->nvme_read += tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
-    moved->nvme_written += tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
 }
 
 void zr_plan_activations(zr_plan *plan)

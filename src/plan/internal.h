@@ -15,11 +15,13 @@ zero_status zr_plan_pieces(zr_plan *plan, zero_error *error);      // partition.
 zero_status zr_plan_units(zr_plan *plan, zero_error *error);       // partition.c: sizes, boundaries, who reads and contributes
 void zr_plan_activations(zr_plan *plan);                           // activations.c: where they lie, segments that are computed again
 int64_t zr_boundary_bytes(const zero_tensors *tensors);
-zero_status zr_plan_visits(zr_plan *plan, zero_error *error);      // schedule.c: order of acquisitions
+zero_status zr_plan_visits(zr_plan *plan, zero_error *error);      // order_accumulate.c: order of acquisitions
 zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error); // gathers.c: where visits find their pieces; keep_all: every one stays
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error);  // reduction.c: when sealed, when reduced, where gradients lie
-zero_status zr_plan_tiles(zr_plan *plan, zero_error *error);       // tiles.c: portions of the update, bytes between tiers
-void zr_plan_messages(zr_plan *plan);                              // schedule.c: traffic and hashes by segment
+zero_status zr_plan_tiles(zr_plan *plan, zero_error *error);       // tiles.c: portions of the update, and what they move
+zero_status zr_plan_program(zr_plan *plan, zero_error *error);     // emit.c: the passes
+void zr_plan_fold(zr_plan *plan);                                  // fold.c: messages, and bytes between tiers, of the passes
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine);  // footprint.c: bytes by category
+void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved *moved); // added
 
 #endif

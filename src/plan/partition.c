@@ -85,7 +85,7 @@ static void place_piece(zr_plan *plan, zr_piece *piece)
     piece->shard_first = plan->shard_bytes[piece->parameter_tier];
     piece->streamed = zr_piece_is_streamed(plan->model, piece->ref);
     piece->sealed_at = -1;
-    piece->parked_first = piece->kept_first = piece->open_first = piece->grad_first = piece->whole_first = piece->accumulator_first = piece->state_first = -1;
+    piece->parked_first = piece->kept_first = piece->open_first = piece->grad_first = piece->accumulator_first = piece->state_first = -1;
     piece->first_backward = piece->last_backward = piece->reduced_after = piece->fetched_with = -1;
     plan->elems += piece->padded;
     plan->full_bytes += ranks * zr_piece_shard_bytes(piece);

@@ -94,6 +94,8 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, con
     plan->shape.dtype = settings->precision.parameters;
     plan->ranks = machine->ranks;
     plan->mapped = machine->mapped && (settings->stage < 3 || settings->tiering.parameters == ZERO_TIER_device);
+    plan->holding = settings->stage < 3 ? ZR_HOLDS_REPLICAS : plan->mapped ? ZR_HOLDS_A_MAP : ZR_HOLDS_SHARDS;
+    plan->updates_whole = settings->stage == 0;
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);
     zero_status status = zr_plan_pieces(plan, error);
     if (status == ZERO_OK)
@@ -108,11 +110,13 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, con
         status = zr_plan_reductions(plan, error);
     if (status == ZERO_OK)
         status = zr_plan_tiles(plan, error);
+    if (status == ZERO_OK)
+        status = zr_plan_program(plan, error);
     if (status != ZERO_OK) {
         zr_plan_destroy(plan);
         return status;
     }
-    zr_plan_messages(plan);
+    zr_plan_fold(plan);
     zr_plan_footprint(plan, machine);
     plan->hash = plan_hash(plan);
     *out = plan;
@@ -127,6 +131,7 @@ void zr_plan_destroy(zr_plan *plan)
         zr_free(plan->pieces[p].tensors);
     for (int u = 0; u < plan->unit_count && plan->units; u++)
         zr_free(plan->units[u].pieces);
+    zr_program_destroy(&plan->program);
     zr_free(plan->pieces);
     zr_free(plan->units);
     zr_free(plan->sealed);

@@ -19,6 +19,7 @@
 #include <zero/engine.h>
 #include "plan/counter.h"
 #include "plan/machine.h"
+#include "plan/program.h"
 #include "plan/settings.h"
 #include "plan/tiles.h"
 #include "plan/visits.h"
@@ -53,7 +54,7 @@ typedef struct zr_piece {
     int64_t kept_first;      // unmapped stage 3: in the gather window, where it stays until the weights change, bytes; -1: gathered a visit
     int64_t open_first;      // in the open arena, bytes; -1: contributions collect in the gradient window itself
     int64_t grad_first;      // in the gradient window, bytes; -1: no gradient
-    int64_t whole_first;     // in the window of whole accumulated gradients (plan->whole_bytes), bytes
+    zr_place whole;          // stage 0: where the accumulated gradient becomes whole, in the window of wholes or of gradients
     int64_t accumulator_first; // in the accumulator vector of its tier (zr_accumulators shards), bytes; nvme: in the host buffers where it collects; -1: none
     int64_t state_first;     // in each optimizer state vector of its tier, and its gradient on NVMe, elements; -1: none
     int slice_first, slice_count; // the own shard's, in plan->slices
@@ -78,12 +79,20 @@ typedef struct zr_unit_plan {
     int64_t out_first;       // bytes in the arena of checkpoints, else in that of activations
 } zr_unit_plan;
 
+typedef enum zr_holding { // what a rank has of parameters, in
+    ZR_HOLDS_REPLICAS, // a window of its own: all of them,
+    ZR_HOLDS_A_MAP,    // the one copy that all ranks map: its shards,
+    ZR_HOLDS_SHARDS,   // vectors: its shards; they are gathered for each visit
+} zr_holding;
+
 struct zr_plan {
     const zero_model *model;
     zr_settings settings;
     zero_shape shape;
     int ranks;
     bool mapped;
+    zr_holding holding;
+    bool updates_whole;     // a rank updates whole pieces, else its own shards
     int machine_ranks;      // that share what is gathered; 1 where none do
     int piece_count, unit_count, tensor_count;
     zr_piece *pieces;       // (piece_count)
@@ -119,6 +128,7 @@ struct zr_plan {
     int64_t boundary_bytes;      // of each
     int64_t workspace_bytes, product_scratch_bytes;
     int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
+    zr_program program;
     zr_traffic_plan segments[ZR_SEGMENT_COUNT];
     uint64_t hash;          // of all of it, compared between ranks at the start
 };
@@ -140,5 +150,6 @@ int64_t zr_piece_gradient_shard_bytes(const zr_piece *piece);
 bool zr_plan_whole_gradients(const zr_plan *plan);
 // Whether the boundary that a unit writes is a checkpoint, or enters the last unit.
 bool zr_plan_ends_segment(const zr_plan *plan, int unit);
+int zr_plan_segment_first(const zr_plan *plan, int segment); // its first unit
 int64_t zr_checkpoint_bytes(const zr_plan *plan, int segment); // that enters a segment and travels; 0: none does
 #endif

@@ -172,7 +172,7 @@ static void end_visit(backward *b, int v)
     zr_plan *plan = b->plan;
     zr_visit *visit = &plan->visits[v];
     const zr_unit_plan *unit = &plan->units[visit->unit];
-    if (visit->stream >= 0 && visit->backward) {
+    if (visit->stream >= 0 && visit->backward && plan->pieces[visit->stream].first_backward >= 0) {
         visit->parks = plan->pieces[visit->stream].last_backward != visit->unit;
         if (visit->parks)
             zr_region_give_back(&b->open, visit->stream);
@@ -223,13 +223,13 @@ static void place_accumulators(zr_plan *plan)
             piece->accumulator_first = plan->accumulator_bytes[tier];
             plan->accumulator_bytes[tier] += accumulator_bytes(plan, piece);
         }
-        if (plan->settings.stage == 0 && retyped) {
-            piece->whole_first = plan->whole_bytes;
-            plan->whole_bytes += piece->padded * size;
+        if (plan->updates_whole) {
+            piece->whole = retyped ? (zr_place){ZR_SPACE_WHOLES, plan->whole_bytes} : (zr_place){ZR_SPACE_GRADIENTS, piece->grad_first};
+            plan->whole_bytes += retyped ? piece->padded * size : 0;
         }
         if (piece->kind == ZERO_TRAINABLE) {
             piece->state_first = plan->state_elems[piece->state_tier];
-            plan->state_elems[piece->state_tier] += plan->settings.stage == 0 ? piece->padded : piece->shard;
+            plan->state_elems[piece->state_tier] += plan->updates_whole ? piece->padded : piece->shard;
         }
     }
 }

@@ -25,7 +25,7 @@ int64_t zr_region_take(zr_region *region, int owner, int64_t bytes)
     assert(region->count < region->capacity);
     for (int j = region->count++; j > i; j--)
         region->taken[j] = region->taken[j - 1];
-    region->taken[i] = (zr_place){at, at + bytes, owner};
+    region->taken[i] = (zr_taken){at, at + bytes, owner};
     region->bytes = ZR_MAX(region->bytes, at + bytes);
     return at;
 }

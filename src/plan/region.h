@@ -5,10 +5,10 @@
 
 #include "base/status.h"
 
-typedef struct zr_place { int64_t first, end; int owner; } zr_place; // bytes taken
+typedef struct zr_taken { int64_t first, end; int owner; } zr_taken; // bytes
 
 typedef struct zr_region {
-    zr_place *taken; // (count) sorted by first
+    zr_taken *taken; // (count) sorted by first
     int count, capacity;
     int64_t bytes;   // that it needs
 } zr_region;

@@ -1,4 +1,4 @@
-// Slices, groups and tiles of the update, and the bytes that a step moves between tiers.
+// Slices, groups and tiles of the update, and the bytes that it moves between tiers.
 #include "base/dtype.h"
 #include "plan/internal.h"
 
@@ -7,7 +7,7 @@ static const int64_t WORD = sizeof(float);
 // Elements of a piece that this rank updates, or holds where nothing is updated.
 static int64_t range_of(const zr_plan *plan, const zr_piece *piece)
 {
-    return plan->settings.stage == 0 && piece->state_first >= 0 ? piece->padded : piece->shard;
+    return plan->updates_whole && piece->state_first >= 0 ? piece->padded : piece->shard;
 }
 
 static int64_t group_limit(const zr_plan *plan)
@@ -163,57 +163,6 @@ static void add_group_moves(zr_plan *plan, const zr_group *group, const zr_pass_
     }
 }
 
-static void add_gradient_moves(zr_plan *plan, const zr_piece *piece)
-{
-    zr_moves *moves = &plan->moves;
-    int64_t bytes = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
-    if (piece->first_backward < 0 || piece->state_tier == ZERO_TIER_device)
-        return;
-    moves->micro_batch.to_host += bytes;
-    if (piece->state_tier != ZERO_TIER_nvme)
-        return;
-    moves->micro_batch.nvme_written += bytes;
-    moves->earlier_sum.nvme_read += bytes;
-}
-
-// Contributions of a streamed piece that wait for another unit's: down and up again.
-static void add_parked_moves(zr_plan *plan)
-{
-    zr_moved *moved = &plan->moves.micro_batch;
-    zero_tier tier = plan->settings.tiering.optimizer;
-    for (int v = 0; v < plan->visit_count && tier != ZERO_TIER_device; v++) {
-        const zr_visit *visit = &plan->visits[v];
-        int64_t bytes = visit->stream >= 0 ? plan->pieces[visit->stream].padded * WORD : 0;
-        moved->to_host += visit->parks ? bytes : 0;
-        moved->to_device += visit->returns ? bytes : 0;
-        moved->nvme_written += visit->parks && tier == ZERO_TIER_nvme ? bytes : 0;
-        moved->nvme_read += visit->returns && tier == ZERO_TIER_nvme ? bytes : 0;
-    }
-}
-
-static void add_parameter_moves(zr_plan *plan)
-{
-    zr_moves *moves = &plan->moves;
-    for (int v = 0; v < plan->visit_count; v++) {
-        const zr_visit *visit = &plan->visits[v];
-        for (int i = 0; i < visit->piece_count; i++) {
-            const zr_piece *piece = &plan->pieces[visit->pieces[i]];
-            int64_t bytes = zr_piece_shard_bytes(piece), nvme = piece->parameter_tier == ZERO_TIER_nvme ? bytes : 0;
-            if (!visit->gathers[i] || piece->parameter_tier == ZERO_TIER_device)
-                continue;
-            zr_moved *to[] = {&moves->micro_batch, v < plan->forward_visits ? &moves->forward : NULL};
-            zr_moved *kept[] = {&moves->kept, NULL};
-            for (int t = 0; t < ZR_COUNT(to); t++) {
-                zr_moved *moved = piece->kept_first >= 0 ? kept[t] : to[t];
-                if (moved) {
-                    moved->to_device += bytes;
-                    moved->nvme_read += nvme;
-                }
-            }
-        }
-    }
-}
-
 zero_status zr_plan_tiles(zr_plan *plan, zero_error *error)
 {
     int64_t most = most_slices(plan);
@@ -231,9 +180,5 @@ zero_status zr_plan_tiles(zr_plan *plan, zero_error *error)
     for (int i = zr_plan_passes(plan, passes) - 1; i >= 0 && !plan->settings.inference; i--)
         for (int g = 0; g < plan->group_count; g++)
             add_group_moves(plan, &plan->groups[g], &passes[i], &plan->moves.update[i]);
-    for (int p = 0; p < plan->piece_count; p++)
-        add_gradient_moves(plan, &plan->pieces[p]);
-    add_parked_moves(plan);
-    add_parameter_moves(plan);
     return ZERO_OK;
 }

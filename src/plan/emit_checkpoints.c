@@ -1,0 +1,62 @@
+// Activation checkpoints on host or NVMe: the boundary that enters a segment leaves the device once
+// forward has written it, and comes back while the segment after it runs backward. Checkpoint s passes
+// through buffer s%2 (activations.c).
+#include "plan/emit.h"
+
+static bool travels(const zr_plan *plan, int segment)
+{
+    return plan->checkpoint_bytes > 0 && zr_checkpoint_bytes(plan, segment) > 0;
+}
+
+static int64_t first_in_store(const zr_plan *plan, int segment)
+{
+    int64_t first = 0;
+    for (int s = 1; s < segment; s++)
+        first += zr_checkpoint_bytes(plan, s);
+    return first;
+}
+
+static void await_buffer(zr_emitter *e, int segment)
+{
+    zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_KEPT, segment % 2);
+}
+
+static void move(zr_emitter *e, zr_code code, int segment)
+{
+    const zr_plan *plan = e->plan;
+    const zr_unit_plan *entering = &plan->units[zr_plan_segment_first(plan, segment) - 1];
+    const zr_place buffer = {ZR_SPACE_CHECKPOINTS, entering->out_first};
+    const zr_place stored = {ZR_SPACE_STORED, first_in_store(plan, segment)};
+    bool comes = code == ZR_FETCH;
+    await_buffer(e, segment);
+    zr_emit(e, &(zr_instruction){.code = code, .piece = -1, .place = comes ? buffer : stored,
+                                 .from = comes ? stored : buffer,
+                                 .bytes = zr_checkpoint_bytes(plan, segment),
+                                 .slot = {ZR_SLOT_KEPT, segment % 2}});
+}
+
+// The buffer that the unit writes into has been written out.
+void zr_emit_checkpoint_before_forward(zr_emitter *e, int unit)
+{
+    if (zr_plan_ends_segment(e->plan, unit) && e->plan->checkpoint_bytes)
+        await_buffer(e, e->plan->units[unit].segment + 1);
+}
+
+void zr_emit_checkpoint_after_forward(zr_emitter *e, int unit)
+{
+    int next = e->plan->units[unit].segment + 1;
+    if (zr_plan_ends_segment(e->plan, unit) && travels(e->plan, next))
+        move(e, ZR_STORE, next);
+}
+
+// The segment's own checkpoint is there; the one before it comes while this one runs.
+void zr_emit_checkpoint_before_backward(zr_emitter *e, int unit)
+{
+    int segment = e->plan->units[unit].segment;
+    if (!e->plan->checkpoint_bytes || e->segment == segment)
+        return;
+    e->segment = segment;
+    await_buffer(e, segment);
+    if (travels(e->plan, segment - 1))
+        move(e, ZR_FETCH, segment - 1);
+}

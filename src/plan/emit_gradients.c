@@ -1,0 +1,126 @@
+// Gradients of a micro-batch, around the visits of backward: opened, sealed, reduced into the owners'
+// accumulators (contract 4). reduction.c has found when and where.
+#include "plan/emit.h"
+
+static bool accumulates_on_nvme(const zr_piece *piece)
+{
+    return piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme;
+}
+
+static int64_t window_bytes(const zr_piece *piece, int ranks)
+{
+    return ranks * zr_piece_gradient_shard_bytes(piece);
+}
+
+// The place in the window is the piece's from here on, once its readers before have drained it. Whole
+// gradients have a place each, which only their own readers were in.
+static void take_window(zr_emitter *e, int p)
+{
+    const zr_piece *piece = &e->plan->pieces[p];
+    const zr_place place = {ZR_SPACE_GRADIENTS, piece->grad_first};
+    int64_t bytes = window_bytes(piece, e->plan->ranks);
+    if (zr_plan_whole_gradients(e->plan)) {
+        zr_emit_await_readers(e, ZR_ALWAYS, ZR_SPACE_GRADIENTS, p);
+        return;
+    }
+    zr_emit_await_place(e, ZR_ALWAYS, place, bytes);
+    zr_emit_occupy(e, place, bytes, (zr_slot){ZR_SLOT_READERS, p});
+}
+
+static int64_t open_place(const zr_emitter *e, int visit, int p)
+{
+    const zr_visit *now = &e->plan->visits[visit];
+    return now->stream == p ? now->open_first : e->plan->pieces[p].open_first;
+}
+
+// Before a piece collects its first contribution of this micro-batch; in fp32 that is in the window
+// itself.
+static void open_piece(zr_emitter *e, int visit, int p)
+{
+    const zr_piece *piece = &e->plan->pieces[p];
+    zr_place place = {ZR_SPACE_GRADIENTS, piece->grad_first};
+    if (piece->open_first < 0) {
+        take_window(e, p);
+    } else {
+        place = (zr_place){ZR_SPACE_OPEN_SUMS, open_place(e, visit, p)};
+        zr_emit_await_place(e, ZR_ALWAYS, place, piece->padded * (int64_t)sizeof(float));
+    }
+    zr_emit(e, &(zr_instruction){.code = ZR_OPEN, .piece = p, .place = place});
+}
+
+void zr_emit_gradients_open(zr_emitter *e, int v)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    const zr_unit_plan *unit = &e->plan->units[visit->unit];
+    zr_emit_fetch_sums(e, v);
+    for (int i = 0; i < unit->piece_count; i++) {
+        int p = unit->pieces[i];
+        const zr_piece *piece = &e->plan->pieces[p];
+        bool here = visit->stream >= 0 ? visit->stream == p : !piece->streamed;
+        if (here && piece->first_backward == visit->unit)
+            open_piece(e, v, p);
+    }
+    zr_emit_parked_return(e, v);
+}
+
+// All contributions of this micro-batch are in: the exchange begins. An update beside the step has
+// read the sum of the step before first.
+static void seal(zr_emitter *e, int v, int p)
+{
+    const zr_piece *piece = &e->plan->pieces[p];
+    const zr_plan *plan = e->plan;
+    const zr_place place = {ZR_SPACE_GRADIENTS, piece->grad_first};
+    zr_emit_unbind(e, p, ZR_SPACE_GRADIENTS);
+    if (e->stage->seal)
+        e->stage->seal(e, p);
+    if (plan->settings.delayed && piece->state_first >= 0 && piece->slice_count > 0)
+        zr_emit_await(e, ZR_FIRST, ZR_SLOT_GROUP, plan->slices[piece->slice_first].group);
+    if (piece->open_first >= 0) {
+        take_window(e, p);
+        zr_emit(e, &(zr_instruction){.code = ZR_ROUND, .piece = p, .place = place,
+                                     .from = {ZR_SPACE_OPEN_SUMS, open_place(e, v, p)}});
+    }
+    if (accumulates_on_nvme(piece))
+        zr_emit_take_staged(e, p);
+    zr_emit(e, &(zr_instruction){.code = ZR_REDUCE, .piece = p, .place = place,
+                                 .bytes = (plan->ranks - 1) * zr_piece_gradient_shard_bytes(piece),
+                                 .slot = {ZR_SLOT_SUM, p}});
+}
+
+// The sum over the ranks, and over earlier micro-batches, is complete: it goes where it is kept.
+static void end_reduction(zr_emitter *e, int p)
+{
+    zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_SUM, p);
+    if (!accumulates_on_nvme(&e->plan->pieces[p]))
+        return;
+    zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .when = ZR_LAST, .piece = p});
+    zr_emit_store_sum(e, p);
+}
+
+// What this visit seals; then, oldest first, those reductions end that reduction.c wants ended.
+void zr_emit_gradients_close(zr_emitter *e, int v)
+{
+    const zr_plan *plan = e->plan;
+    zr_emit_parked_leave(e, v);
+    for (; e->sealed < plan->sealed_count; e->sealed++) {
+        int p = plan->sealed[e->sealed];
+        if (plan->pieces[p].sealed_at != v)
+            break;
+        seal(e, v, p);
+    }
+    for (; e->reduced < e->sealed; e->reduced++) {
+        int p = plan->sealed[e->reduced];
+        if (plan->pieces[p].reduced_after > v)
+            break;
+        end_reduction(e, p);
+    }
+}
+
+void zr_emit_norm(zr_emitter *e)
+{
+    for (int p = 0; p < e->plan->piece_count; p++) {
+        const zr_piece *piece = &e->plan->pieces[p];
+        if (piece->kind == ZERO_TRAINABLE && piece->grad_first >= 0 && !accumulates_on_nvme(piece))
+            zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .piece = p});
+    }
+}

@@ -1,0 +1,162 @@
+// What travels between tiers, and back:
+//
+//   parameters   NVMe ─> staged (host) ─> gather window (device)
+//   gradients    reduced ─> staged (host) ─> NVMe
+//   parked       of a streamed piece: contributions that wait for those of another unit (wte: the head's
+//                for the embedding's) leave the open arena after the visit that made them, and come back
+//                while the visit before the next contribution computes
+#include "plan/emit.h"
+
+#include "base/dtype.h"
+
+static bool travels(const zr_visit *visit, int i)
+{
+    return visit->staged_first[i] >= 0;
+}
+
+// A piece that is kept travels once after the weights have changed.
+void zr_emit_fetches(zr_emitter *e, int last_visit)
+{
+    for (int v = e->fetched + 1; v <= last_visit; v++) {
+        const zr_visit *visit = &e->plan->visits[v];
+        for (int i = 0; i < visit->piece_count; i++) {
+            const zr_piece *piece = &e->plan->pieces[visit->pieces[i]];
+            if (!travels(visit, i))
+                continue;
+            zr_emit(e, &(zr_instruction){.code = ZR_FETCH,
+                                         .when = piece->kept_first >= 0 ? ZR_STALE : ZR_ALWAYS,
+                                         .piece = visit->pieces[i],
+                                         .place = {ZR_SPACE_STAGED_PARAMETERS, visit->staged_first[i]},
+                                         .from = {ZR_SPACE_STORED, piece->shard_first},
+                                         .bytes = zr_piece_shard_bytes(piece),
+                                         .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_PIECES + i}});
+        }
+    }
+    e->fetched = ZR_MAX(e->fetched, last_visit);
+}
+
+static int64_t sum_bytes(const zr_piece *piece)
+{
+    return piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+}
+
+static int64_t staged_bytes(const zr_plan *plan, const zr_piece *piece)
+{
+    return zr_accumulators(&plan->settings) * sum_bytes(piece);
+}
+
+static zr_place staged_place(const zr_piece *piece)
+{
+    return (zr_place){ZR_SPACE_STAGED_SUMS, piece->accumulator_first};
+}
+
+static void fetch_sum(zr_emitter *e, int p)
+{
+    const zr_piece *piece = &e->plan->pieces[p];
+    zr_emit_await_place(e, ZR_LATER, staged_place(piece), staged_bytes(e->plan, piece));
+    zr_emit(e, &(zr_instruction){.code = ZR_FETCH, .when = ZR_LATER, .piece = p,
+                                 .place = staged_place(piece), .bytes = sum_bytes(piece),
+                                 .slot = {ZR_SLOT_TRAVELLED, p}});
+}
+
+// The next piece after `after` whose sum is fetched with visit v: it or the next visit seals it.
+static int next_fetched(const zr_plan *plan, int v, int after)
+{
+    int next = plan->piece_count;
+    for (int w = v; w <= v + 1 && w < plan->visit_count; w++) {
+        const zr_unit_plan *unit = &plan->units[plan->visits[w].unit];
+        for (int i = 0; i < unit->piece_count; i++)
+            if (unit->pieces[i] > after && plan->pieces[unit->pieces[i]].fetched_with == v)
+                next = ZR_MIN(next, unit->pieces[i]);
+    }
+    return next;
+}
+
+// The sums of the micro-batches before begin to come to where this one's is added to them.
+void zr_emit_fetch_sums(zr_emitter *e, int v)
+{
+    if (!e->plan->staged_gradient_bytes)
+        return;
+    for (int p = next_fetched(e->plan, v, -1); p < e->plan->piece_count; p = next_fetched(e->plan, v, p))
+        fetch_sum(e, p);
+}
+
+// A first micro-batch fetches nothing: its sum takes the place only now.
+void zr_emit_take_staged(zr_emitter *e, int p)
+{
+    const zr_piece *piece = &e->plan->pieces[p];
+    const zr_slot slot = {ZR_SLOT_TRAVELLED, p};
+    zr_emit_await_place(e, piece->fetched_with >= 0 ? ZR_FIRST : ZR_ALWAYS, staged_place(piece),
+                        staged_bytes(e->plan, piece));
+    if (piece->fetched_with >= 0)
+        zr_emit_await(e, ZR_LATER, slot.kind, slot.index);
+    zr_emit_occupy(e, staged_place(piece), staged_bytes(e->plan, piece), slot);
+}
+
+void zr_emit_store_sum(zr_emitter *e, int p)
+{
+    const zr_piece *piece = &e->plan->pieces[p];
+    zr_emit(e, &(zr_instruction){.code = ZR_STORE, .piece = p, .from = staged_place(piece),
+                                 .bytes = sum_bytes(piece), .slot = {ZR_SLOT_TRAVELLED, p}});
+}
+
+void zr_emit_await_transfers(zr_emitter *e)
+{
+    for (int p = 0; p < e->plan->piece_count; p++) {
+        const zr_piece *piece = &e->plan->pieces[p];
+        if (piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme)
+            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_TRAVELLED, p);
+    }
+}
+
+static int64_t parked_bytes(const zr_piece *piece)
+{
+    return piece->padded * (int64_t)sizeof(float);
+}
+
+static void move_parked(zr_emitter *e, zr_code code, int v)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    int64_t bytes = parked_bytes(&e->plan->pieces[visit->stream]);
+    const zr_place open = {ZR_SPACE_OPEN_SUMS, visit->open_first};
+    const zr_place stored = {ZR_SPACE_STORED, e->plan->pieces[visit->stream].parked_first};
+    const zr_slot slot = {ZR_SLOT_PARKED, visit->stream};
+    bool comes = code == ZR_FETCH;
+    zr_emit_await(e, ZR_ALWAYS, slot.kind, slot.index);
+    zr_emit(e, &(zr_instruction){.code = code, .piece = visit->stream, .place = comes ? open : stored,
+                                 .from = comes ? stored : open, .bytes = bytes, .slot = slot});
+    zr_emit_occupy(e, open, bytes, slot);
+}
+
+static void begin_return(zr_emitter *e, int v)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    zr_emit_await_place(e, ZR_ALWAYS, (zr_place){ZR_SPACE_OPEN_SUMS, visit->open_first},
+                        parked_bytes(&e->plan->pieces[visit->stream]));
+    move_parked(e, ZR_FETCH, v);
+    e->returned = v;
+}
+
+// What this visit adds to, unless the visit before has begun it; then what the next one adds to.
+void zr_emit_parked_return(zr_emitter *e, int v)
+{
+    const zr_plan *plan = e->plan;
+    const zr_visit *now = &plan->visits[v];
+    if (now->returns && e->returned < v)
+        begin_return(e, v);
+    if (v + 1 < plan->visit_count && plan->visits[v + 1].returns)
+        begin_return(e, v + 1);
+    if (!now->returns)
+        return;
+    zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_PARKED, now->stream);
+    zr_emit_bind(e, now->stream, (zr_place){ZR_SPACE_OPEN_SUMS, now->open_first});
+}
+
+void zr_emit_parked_leave(zr_emitter *e, int v)
+{
+    const zr_visit *now = &e->plan->visits[v];
+    if (!now->parks)
+        return;
+    zr_emit_unbind(e, now->stream, ZR_SPACE_OPEN_SUMS);
+    move_parked(e, ZR_STORE, v);
+}

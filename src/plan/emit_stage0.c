@@ -1,0 +1,36 @@
+// Stage 0, plain data parallelism: every rank keeps parameters, gradients and optimizer states whole
+// (the baseline of section 5). The gradient is reduced shard by shard as in every stage and gathered
+// once a step, because each rank then updates everything.
+#include "plan/emit.h"
+
+#include "base/dtype.h"
+
+static void gather_gradients(zr_emitter *e)
+{
+    const zr_plan *plan = e->plan;
+    for (int p = 0; p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        if (piece->grad_first < 0)
+            continue;
+        int64_t shard = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+        zr_emit_await_readers(e, ZR_ALWAYS, piece->whole.space, p);
+        zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .piece = p, .place = piece->whole,
+                                     .bytes = (plan->ranks - 1) * shard,
+                                     .slot = {ZR_SLOT_GATHER, p}});
+    }
+    for (int p = 0; p < plan->piece_count; p++)
+        if (plan->pieces[p].grad_first >= 0)
+            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, p);
+}
+
+// Replicas differ from each other only after somebody else has written the weights.
+static void gather_rewritten(zr_emitter *e)
+{
+    zr_emit_gather_replicas(e, ZR_REWRITTEN, ZR_REWRITTEN);
+}
+
+const zr_stage_emitter zr_emit_stage0 = {
+    .acquire = zr_emit_bind_whole,
+    .boundary = gather_gradients,
+    .publish = gather_rewritten,
+};

@@ -1,0 +1,125 @@
+// Stage 3 (P_os+g+p): parameters are split too.
+//
+// Where the ranks share a machine each piece exists once and all map it: acquiring waits for its
+// version, and nothing moves (contract 7). Elsewhere, and where parameters lie on host or NVMe, a
+// visit's pieces are gathered one visit ahead, into places that gathers.c has found. Pieces that stay
+// there are gathered once after the weights have changed: small ones of those that are offloaded, all
+// of them for ZeRO++'s secondary partition (hpZ).
+#include "plan/emit.h"
+
+// A piece that is here already counts as a message of no bytes, because every acquire is one.
+static void count_acquired(zr_emitter *e, zr_when when, int piece)
+{
+    zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .when = when, .piece = piece});
+}
+
+static void mapped_acquire(zr_emitter *e, int visit, int visits)
+{
+    const zr_visit *wanted = &e->plan->visits[visit];
+    for (int i = 0; i < wanted->piece_count; i++) {
+        int p = wanted->pieces[i];
+        zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_PUBLISHED, p);
+        count_acquired(e, ZR_ALWAYS, p);
+        zr_emit_bind(e, p, (zr_place){ZR_SPACE_PARAMETERS, e->plan->pieces[p].full_first});
+    }
+}
+
+// Sealing the last gradient of a step also declares: no more reads of this piece's parameters in it.
+static void mapped_seal(zr_emitter *e, int piece)
+{
+    zr_emit(e, &(zr_instruction){.code = ZR_RELEASE, .when = ZR_LAST, .piece = piece,
+                                 .slot = {ZR_SLOT_RELEASED, piece}});
+}
+
+static void mapped_before_update(zr_emitter *e, int piece)
+{
+    zr_emit_await(e, ZR_CHANGED, ZR_SLOT_RELEASED, piece);
+}
+
+static void mapped_publish(zr_emitter *e)
+{
+    for (int p = 0; p < e->plan->piece_count; p++)
+        zr_emit(e, &(zr_instruction){.code = ZR_PUBLISH, .piece = p,
+                                     .slot = {ZR_SLOT_PUBLISHED, p}});
+}
+
+// Ranks that share what they gather divide the shards of other machines between them: this many each,
+// where machines have equal ranks.
+static int64_t bytes_gathered(const zr_plan *plan, const zr_piece *piece)
+{
+    int others = plan->ranks - 1;
+    int shards = plan->machine_ranks > 1 ? others / plan->machine_ranks : others;
+    return shards * zr_piece_shard_bytes(piece);
+}
+
+// Where the own shard of piece i of a visit lies when it is gathered.
+static zr_place own_shard(const zr_plan *plan, const zr_visit *visit, int i)
+{
+    if (visit->staged_first[i] >= 0)
+        return (zr_place){ZR_SPACE_STAGED_PARAMETERS, visit->staged_first[i]};
+    return (zr_place){ZR_SPACE_SHARDS, plan->pieces[visit->pieces[i]].shard_first};
+}
+
+// All readers have drained the own shards of what lay in the place last; a kept piece has a place of
+// its own.
+static void gather(zr_emitter *e, int v, int i, zr_when when)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    int p = visit->pieces[i];
+    const zr_piece *piece = &e->plan->pieces[p];
+    const zr_place place = {ZR_SPACE_GATHERED, visit->gather_first[i]};
+    const zr_slot readers = {ZR_SLOT_READERS, p};
+    int64_t bytes = e->plan->ranks * zr_piece_shard_bytes(piece);
+    if (piece->kept_first >= 0) {
+        zr_emit_await_readers(e, when, ZR_SPACE_GATHERED, p);
+    } else {
+        zr_emit_await_place(e, when, place, bytes);
+        zr_emit_occupy(e, place, bytes, readers);
+    }
+    if (visit->staged_first[i] >= 0)
+        zr_emit_await(e, when, ZR_SLOT_FETCHED, v * ZERO_MAX_PIECES + i);
+    zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .when = when, .piece = p, .place = place,
+                                 .from = own_shard(e->plan, visit, i),
+                                 .bytes = bytes_gathered(e->plan, piece),
+                                 .slot = {ZR_SLOT_GATHER, p}});
+}
+
+static void gather_visit(zr_emitter *e, int v)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    for (int i = 0; i < visit->piece_count; i++) {
+        bool kept = e->plan->pieces[visit->pieces[i]].kept_first >= 0;
+        if (visit->gathers[i])
+            gather(e, v, i, kept ? ZR_STALE : ZR_ALWAYS);
+        if (!visit->gathers[i] || kept)
+            count_acquired(e, visit->gathers[i] ? ZR_FRESH : ZR_ALWAYS, visit->pieces[i]);
+    }
+}
+
+// A visit that was too large to be gathered ahead is gathered now. While it computes the next one is,
+// and parameters of later ones come from NVMe.
+static void gathered_acquire(zr_emitter *e, int v, int visits)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    if (v == 0)
+        zr_emit_fetches(e, ZR_MIN(e->plan->first_fetches, visits - 1));
+    if (!visit->ahead)
+        gather_visit(e, v);
+    for (int i = 0; i < visit->piece_count; i++) {
+        if (visit->gathers[i])
+            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, visit->pieces[i]);
+        zr_emit_bind(e, visit->pieces[i], (zr_place){ZR_SPACE_GATHERED, visit->gather_first[i]});
+    }
+    zr_emit_fetches(e, ZR_MIN(visit->fetches_visit, visits - 1));
+    if (v + 1 < visits && e->plan->visits[v + 1].ahead)
+        gather_visit(e, v + 1);
+}
+
+const zr_stage_emitter zr_emit_mapped = {
+    .acquire = mapped_acquire,
+    .seal = mapped_seal,
+    .before_update = mapped_before_update,
+    .publish = mapped_publish,
+};
+
+const zr_stage_emitter zr_emit_gathered = {.acquire = gathered_acquire};

@@ -1,0 +1,89 @@
+// What follows from the program by going over it once: messages and their hash, bytes that ranks
+// exchange, bytes that move between tiers (contracts 5 and 8). The engine counts the same as it runs.
+#include "plan/internal.h"
+
+#include "base/dtype.h"
+#include "base/message.h"
+
+// An instruction that a step runs unless something is so already, or somebody else writes weights.
+static bool counts(zr_when when)
+{
+    return when != ZR_FRESH && when != ZR_REWRITTEN;
+}
+
+static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_instruction *i)
+{
+    zero_comm_op op = i->code == ZR_GATHER ? ZERO_COMM_all_gather : ZERO_COMM_reduce_scatter;
+    traffic->hash = zr_message_fold(traffic->hash, op, i->piece, plan->pieces[i->piece].shard);
+    traffic->messages++;
+    traffic->calls[op]++;
+    traffic->bytes[op] += i->bytes;
+}
+
+static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_traffic_plan *traffic)
+{
+    const zr_pass *pass = &plan->program.passes[kind];
+    for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
+        if ((i->code == ZR_GATHER || i->code == ZR_REDUCE) && counts(i->when))
+            add_message(traffic, plan, i);
+}
+
+static zero_tier tier_of_slot(const zr_plan *plan, const zr_instruction *i)
+{
+    switch (i->slot.kind) {
+    case ZR_SLOT_FETCHED: return plan->pieces[i->piece].parameter_tier;
+    case ZR_SLOT_TRAVELLED: return plan->pieces[i->piece].state_tier;
+    case ZR_SLOT_PARKED: return plan->settings.tiering.optimizer;
+    default: return plan->settings.checkpoint_tier;
+    }
+}
+
+// Parameters and sums pass through host memory on their way, which GATHER and REDUCE count.
+static void add_travel(const zr_plan *plan, const zr_instruction *i, zr_moved *moved)
+{
+    zero_tier tier = tier_of_slot(plan, i);
+    bool through_host = i->slot.kind == ZR_SLOT_FETCHED || i->slot.kind == ZR_SLOT_TRAVELLED;
+    bool comes = i->code == ZR_FETCH;
+    if (tier != ZERO_TIER_device && !through_host)
+        *(comes ? &moved->to_device : &moved->to_host) += i->bytes;
+    if (tier == ZERO_TIER_nvme)
+        *(comes ? &moved->nvme_read : &moved->nvme_written) += i->bytes;
+}
+
+void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved *moved)
+{
+    const zr_piece *piece = i->piece >= 0 ? &plan->pieces[i->piece] : NULL;
+    if (i->code == ZR_FETCH || i->code == ZR_STORE)
+        add_travel(plan, i, moved);
+    bool gathers = i->code == ZR_GATHER && i->from.space != ZR_SPACE_NONE;
+    if (gathers && piece->parameter_tier != ZERO_TIER_device)
+        moved->to_device += zr_piece_shard_bytes(piece);
+    if (i->code == ZR_REDUCE && piece->state_tier != ZERO_TIER_device)
+        moved->to_host += piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+}
+
+static void fold_moves(zr_plan *plan, zr_pass_kind kind, zr_moved *always)
+{
+    zr_moves *moves = &plan->moves;
+    const zr_pass *pass = &plan->program.passes[kind];
+    zr_moved ignored = {0};
+    bool trains = kind == ZR_PASS_MICRO_BATCH;
+    for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++) {
+        zr_moved *kept = trains ? &moves->kept : &ignored;
+        zr_moved *to = i->when == ZR_STALE ? kept : i->when == ZR_LATER ? &moves->earlier_sum : always;
+        zr_instruction_moves(plan, i, to);
+    }
+}
+
+void zr_plan_fold(zr_plan *plan)
+{
+    for (int s = 0; s < ZR_SEGMENT_COUNT; s++)
+        plan->segments[s] = (zr_traffic_plan){.hash = ZR_MESSAGE_SEED};
+    fold_messages(plan, ZR_PASS_MICRO_BATCH, &plan->segments[ZR_SEGMENT_MICRO_BATCH]);
+    fold_messages(plan, ZR_PASS_BOUNDARY, &plan->segments[ZR_SEGMENT_BOUNDARY]);
+    fold_messages(plan, ZR_PASS_UPDATE, &plan->segments[ZR_SEGMENT_UPDATE]);
+    fold_messages(plan, ZR_PASS_PUBLISH, &plan->segments[ZR_SEGMENT_UPDATE]);
+    fold_messages(plan, ZR_PASS_EVALUATION, &plan->segments[ZR_SEGMENT_EVAL]);
+    fold_moves(plan, ZR_PASS_MICRO_BATCH, &plan->moves.micro_batch);
+    fold_moves(plan, ZR_PASS_EVALUATION, &plan->moves.forward);
+}

@@ -1,0 +1,211 @@
+// The order of accumulation: a micro-batch is forward of every unit and backward of every unit, and the
+// next one begins when it has ended. First the visits (plan/visits.h), because places are found along
+// them; then, when all is placed, the passes.
+#include "plan/emit.h"
+
+#include "plan/internal.h"
+
+static zr_visit *add_visit(zr_plan *plan, int u, int stream)
+{
+    zr_visit *visit = &plan->visits[plan->visit_count++];
+    *visit = (zr_visit){.unit = u, .stream = stream, .fetches_visit = -1, .reuses = -1};
+    for (int i = 0; i < ZERO_MAX_PIECES; i++)
+        visit->staged_first[i] = -1;
+    return visit;
+}
+
+static void add_unit_visit(zr_plan *plan, int u, bool recompute, bool backward, bool reads_all)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    zr_visit *visit = add_visit(plan, u, -1);
+    visit->recompute = recompute;
+    visit->backward = backward;
+    for (int i = 0; i < unit->piece_count; i++)
+        if (!plan->pieces[unit->pieces[i]].streamed && (reads_all || unit->sizes.backward_reads >> i & 1))
+            visit->pieces[visit->piece_count++] = unit->pieces[i];
+}
+
+// Ascending in forward, descending in backward.
+static void add_streams(zr_plan *plan, int u, bool backward)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    for (int i = 0; i < unit->piece_count; i++) {
+        int piece = unit->pieces[backward ? unit->piece_count - 1 - i : i];
+        if (!plan->pieces[piece].streamed)
+            continue;
+        zr_visit *visit = add_visit(plan, u, piece);
+        visit->backward = backward;
+        if (!backward || unit->sizes.backward_reads_streamed)
+            visit->pieces[visit->piece_count++] = piece;
+    }
+}
+
+static void end_run(zr_plan *plan, int first)
+{
+    for (int v = first; v < plan->visit_count; v++)
+        plan->visits[v].run_end = plan->visit_count - 1;
+}
+
+static void add_run(zr_plan *plan, int u, bool recompute, bool backward)
+{
+    int first = plan->visit_count;
+    add_unit_visit(plan, u, recompute, backward, !backward || recompute);
+    if (!backward || recompute)
+        add_streams(plan, u, false);
+    if (backward)
+        add_streams(plan, u, true);
+    end_run(plan, first);
+}
+
+// The last unit's forward_backward: what an evaluation runs of it ends before backward's streams.
+static void add_fused_run(zr_plan *plan, int u)
+{
+    int first = plan->visit_count;
+    add_unit_visit(plan, u, false, true, true);
+    add_streams(plan, u, false);
+    plan->forward_visits = plan->visit_count;
+    add_streams(plan, u, true);
+    end_run(plan, first);
+}
+
+// What of a segment was computed long ago is computed again when its backward begins: its last unit in one run with its backward.
+static void add_backward(zr_plan *plan, int u)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    bool again = unit->segment < plan->segment_count - 1 && zr_plan_ends_segment(plan, u);
+    int first = u;
+    while (again && first > 0 && plan->units[first - 1].segment == unit->segment)
+        first--;
+    for (int before = first; before < u; before++)
+        add_run(plan, before, true, false);
+    add_run(plan, u, again, true);
+}
+
+static size_t most_visits(const zr_plan *plan)
+{
+    size_t most = 0;
+    for (int u = 0; u < plan->unit_count; u++)
+        most += 3 + 4 * (size_t)plan->units[u].piece_count;
+    return most;
+}
+
+zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
+{
+    plan->visits = zr_alloc(sizeof *plan->visits * most_visits(plan), error);
+    if (!plan->visits)
+        return ZERO_ERR_MEMORY;
+    for (int u = 0; u < plan->unit_count; u++) {
+        if (plan->units[u].fused)
+            add_fused_run(plan, u);
+        else
+            add_run(plan, u, false, false);
+    }
+    if (!plan->units[plan->unit_count - 1].fused)
+        plan->forward_visits = plan->visit_count;
+    for (int u = plan->unit_count - 1; u >= 0 && !plan->settings.inference; u--)
+        if (!plan->units[u].fused)
+            add_backward(plan, u);
+    return ZERO_OK;
+}
+
+static void begin_visit(zr_emitter *e, int v, int visits)
+{
+    e->stage->acquire(e, v, visits);
+    if (e->trains && e->plan->visits[v].stream >= 0 && e->plan->visits[v].backward)
+        zr_emit_gradients_open(e, v);
+}
+
+static void end_visit(zr_emitter *e, int v)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    for (int i = 0; i < visit->piece_count; i++)
+        zr_emit_unbind(e, visit->pieces[i], ZR_SPACE_PARAMETERS);
+}
+
+// One of the unit's functions. Visits [first, end) are its body: streamed pieces that come and go.
+// What the run's last visit seals is sealed after the call, with what the unit's own visit does.
+static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visits)
+{
+    int call = e->pass->count;
+    zr_emit(e, &(zr_instruction){.code = ZR_CALL, .what = what, .piece = -1});
+    for (int v = first; v < end; v++) {
+        const zr_visit *visit = &e->plan->visits[v];
+        begin_visit(e, v, visits);
+        zr_emit_mark(e, ZR_BEGUN, visit->stream);
+        end_visit(e, v);
+        if (e->trains && visit->run_end != v)
+            zr_emit_gradients_close(e, v);
+        zr_emit_mark(e, ZR_ENDED, visit->stream);
+    }
+    if (e->status == ZERO_OK)
+        e->pass->at[call].body = e->pass->count - call - 1;
+}
+
+// The first visit of a run's streamed pieces in backward, or the end of the run.
+static int first_backward_stream(const zr_plan *plan, int v, int end)
+{
+    int w = v + 1;
+    while (w < end && !plan->visits[w].backward)
+        w++;
+    return w;
+}
+
+static void emit_calls(zr_emitter *e, int v, int end)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    int middle = first_backward_stream(e->plan, v, end);
+    if (e->plan->units[visit->unit].fused) {
+        zr_emit_gradients_open(e, v);
+        emit_call(e, ZR_CALL_BOTH, v + 1, end, e->plan->visit_count);
+        return;
+    }
+    if (visit->recompute || !visit->backward)
+        emit_call(e, visit->recompute ? ZR_CALL_AGAIN : ZR_CALL_FORWARD, v + 1, middle,
+                  e->plan->visit_count);
+    if (!visit->backward)
+        return;
+    zr_emit_gradients_open(e, v);
+    emit_call(e, ZR_CALL_BACKWARD, middle, end, e->plan->visit_count);
+}
+
+static void emit_run(zr_emitter *e, int v, bool forward)
+{
+    int unit = e->plan->visits[v].unit, end = e->plan->visits[v].run_end;
+    e->unit = unit;
+    if (!forward)
+        zr_emit_checkpoint_before_backward(e, unit);
+    begin_visit(e, v, e->plan->visit_count);
+    if (forward)
+        zr_emit_checkpoint_before_forward(e, unit);
+    emit_calls(e, v, end + 1);
+    end_visit(e, v);
+    zr_emit_gradients_close(e, end);
+    if (forward)
+        zr_emit_checkpoint_after_forward(e, unit);
+}
+
+// Forward ends with the last unit's run, which has a backward already where it is one call.
+void zr_emit_micro_batch(zr_emitter *e)
+{
+    const zr_plan *plan = e->plan;
+    int units = 0;
+    for (int v = 0; v < plan->visit_count; v = plan->visits[v].run_end + 1, units++) {
+        if (units == plan->unit_count)
+            e->pass->seam = e->pass->count;
+        emit_run(e, v, units < plan->unit_count);
+    }
+    if (units == plan->unit_count)
+        e->pass->seam = e->pass->count;
+}
+
+void zr_emit_evaluation(zr_emitter *e)
+{
+    const zr_plan *plan = e->plan;
+    for (int v = 0, end; v < plan->forward_visits; v = end) {
+        end = ZR_MIN(plan->visits[v].run_end + 1, plan->forward_visits);
+        e->unit = plan->visits[v].unit;
+        begin_visit(e, v, plan->forward_visits);
+        emit_call(e, ZR_CALL_FORWARD, v + 1, end, plan->forward_visits);
+        end_visit(e, v);
+    }
+}
