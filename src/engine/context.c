@@ -18,69 +18,23 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int pi
 {
     zero_engine *engine = ENGINE_OF(self, sink);
     int number = engine->plan->units[context->unit_index].pieces[piece];
-    const zr_piece *owner = &engine->plan->pieces[number];
-    if (owner->grad_first < 0 || context->unit_index > owner->first_backward) // frozen, or a buffer that another unit owns
+    const zr_collecting *collecting = &engine->collecting[number];
+    if (!collecting->at) // frozen, or a buffer that another unit owns
         return NULL;
-    *add = context->unit_index < owner->first_backward;
-    return zr_grads_collecting(engine, number) + owner->tensors[tensor].first;
-}
-
-static zero_status out_of_order(const zero_engine *engine, const zero_context *context, int piece, const char *call)
-{
-    const char *expected = engine->next_visit < engine->visit_limit && engine->plan->visits[engine->next_visit].stream >= 0
-                               ? engine->plan->pieces[engine->plan->visits[engine->next_visit].stream].name : "none";
-    return zr_fail(context->error, ZERO_ERR_USAGE, "unit \"%s\": %s of piece %d, out of the order in which streamed pieces come (next: %s)", context->unit->name, call, piece, expected);
+    *add = context->unit_index != collecting->opened_by;
+    return collecting->at + engine->plan->pieces[number].tensors[tensor].first;
 }
 
 static zero_status begin_piece(const struct zr_accessor *self, zero_context *context, int piece)
 {
     zero_engine *engine = ENGINE_OF(self, accessor);
-    int visit = engine->next_visit;
-    bool next = piece >= 0 && piece < engine->plan->units[context->unit_index].piece_count && visit < engine->visit_limit && engine->stream_visit < 0 &&
-                engine->plan->visits[visit].stream == engine->plan->units[context->unit_index].pieces[piece];
-    if (!next)
-        return out_of_order(engine, context, piece, "zero_piece_begin");
     zr_comm_progress(engine->comm, engine->step);
-    engine->next_visit++;
-    engine->stream_visit = visit;
-    ZERO_TRY(engine->stage->params_acquire(engine, visit, engine->visit_limit, context->error));
-    return engine->plan->visits[visit].backward ? zr_grads_open(engine, visit, context->error) : ZERO_OK;
+    return zr_run_to_mark(engine, ZR_BEGUN, piece, "zero_piece_begin");
 }
 
 static zero_status end_piece(const struct zr_accessor *self, zero_context *context, int piece)
 {
-    zero_engine *engine = ENGINE_OF(self, accessor);
-    int visit = engine->stream_visit;
-    if (visit < 0 || engine->plan->visits[visit].stream != engine->plan->units[context->unit_index].pieces[piece])
-        return out_of_order(engine, context, piece, "zero_piece_end");
-    engine->stream_visit = -1;
-    engine->stage->params_release(engine, visit);
-    bool ends_run = engine->plan->visits[visit].run_end == visit; // then gradients are sealed with the run
-    return context->training && !ends_run ? zr_grads_seal_and_reduce(engine, visit, context->error) : ZERO_OK;
-}
-
-void zr_run_begin_pass(zero_engine *engine, int visits)
-{
-    engine->next_visit = 0;
-    engine->stream_visit = -1;
-    engine->visit_limit = visits;
-}
-
-zero_status zr_run_begin(zero_engine *engine, int unit, zero_error *error)
-{
-    assert(engine->plan->visits[engine->next_visit].unit == unit && engine->plan->visits[engine->next_visit].stream < 0);
-    engine->unit_visit = engine->next_visit++;
-    zr_engine_context(engine, unit, error);
-    return engine->stage->params_acquire(engine, engine->unit_visit, engine->visit_limit, error);
-}
-
-zero_status zr_run_end(zero_engine *engine, zero_error *error)
-{
-    const zr_visit *visit = &engine->plan->visits[engine->unit_visit];
-    if (engine->stream_visit >= 0 || engine->next_visit != ZR_MIN(visit->run_end + 1, engine->visit_limit))
-        return out_of_order(engine, &engine->context, -1, "the end of its call instead");
-    engine->stage->params_release(engine, engine->unit_visit);
-    return engine->context.training ? zr_grads_seal_and_reduce(engine, visit->run_end, error) : ZERO_OK;
+    return zr_run_to_mark(ENGINE_OF(self, accessor), ZR_ENDED, piece, "zero_piece_end");
 }
 
 struct zr_accessor zr_engine_accessor(void)

@@ -112,11 +112,11 @@ static zero_status await(zero_engine *engine, int group, zero_error *error)
     return status == ZERO_OK ? ZERO_OK : zr_fail(error, status, "%s", delayed->error.message);
 }
 
-zero_status zr_delayed_await_piece(zero_engine *engine, int piece, zero_error *error)
+zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *error)
 {
-    const zr_piece *p = &engine->plan->pieces[piece];
-    bool in_a_group = p->state_first >= 0 && p->slice_count > 0;
-    return zr_delayed_under_way(engine) && in_a_group ? await(engine, engine->plan->slices[p->slice_first].group, error) : ZERO_OK;
+    if (group < 0)
+        return zr_delayed_join(engine, error);
+    return zr_delayed_under_way(engine) ? await(engine, group, error) : ZERO_OK;
 }
 
 // In a step its bytes are compared at the boundary; between two, here.

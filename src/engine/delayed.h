@@ -33,8 +33,9 @@ bool zr_delayed_applies(const zero_engine *engine); // to the step under way
 // At the end of a step: begins the update by the gradient of this step.
 zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale, zero_error *error);
 bool zr_delayed_under_way(const zero_engine *engine);
-// Before a sum goes into the own shard of a piece: the update has read what is there. At once where none is under way.
-zero_status zr_delayed_await_piece(zero_engine *engine, int piece, zero_error *error);
+// Before a sum goes into the own shard of a piece: the update has done with its group and all after it; -1: zr_delayed_join. At once where
+// none is under way.
+zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *error);
 // The update has ended: the master is P(i). At once where none is under way. Not collective.
 zero_status zr_delayed_join(zero_engine *engine, zero_error *error);
 // Whether the master is an update ahead of the parameters; and who changes that.

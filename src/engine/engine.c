@@ -7,14 +7,6 @@
 
 #include <string.h>
 
-static const zr_stage_ops *choose_stage(const zr_plan *plan)
-{
-    static const zr_stage_ops *const stages[] = {&zr_stage0, &zr_stage12, &zr_stage12, &zr_stage3_mapped};
-    if (plan->settings.stage == 3 && !plan->mapped)
-        return &zr_stage3_gathered;
-    return stages[plan->settings.stage];
-}
-
 static zero_status make_tables(zero_engine *engine, zero_error *error)
 {
     size_t count = (size_t)engine->plan->piece_count;
@@ -22,9 +14,9 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
     engine->at = zr_alloc(count * sizeof *engine->at, error);
     engine->reducing = zr_alloc(count * sizeof *engine->reducing, error);
     engine->gathering = zr_alloc(count * sizeof *engine->gathering, error);
-    engine->gathered = zr_alloc(count * sizeof *engine->gathered, error);
+    engine->collecting = zr_alloc(count * sizeof *engine->collecting, error);
     engine->squares = zr_alloc(2 * (size_t)engine->plan->tensor_count * sizeof *engine->squares, error);
-    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering || !engine->gathered || !engine->squares)
+    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering || !engine->collecting || !engine->squares)
         return ZERO_ERR_MEMORY;
     for (size_t p = 0; p < count; p++)
         engine->piece_names[p] = engine->plan->pieces[p].name;
@@ -41,11 +33,26 @@ static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t
 static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    if (plan->settings.stage < 3)
+    if (plan->holding == ZR_HOLDS_REPLICAS)
         return open_window(engine, ZR_WINDOW_SYMMETRIC, plan->full_bytes, ZERO_MEM_parameters, plan->full_bytes, &engine->params, error);
-    if (plan->mapped)
+    if (plan->holding == ZR_HOLDS_A_MAP)
         return open_window(engine, ZR_WINDOW_SHARED, plan->full_bytes, ZERO_MEM_parameters, plan->shard_bytes[ZERO_TIER_device], &engine->params, error);
     return open_window(engine, ZR_WINDOW_MACHINE, plan->gather_bytes, ZERO_MEM_communication, plan->gather_share, &engine->gathers, error);
+}
+
+char *zr_place_at(const zero_engine *engine, zr_place place)
+{
+    const char *const bases[ZR_SPACE_COUNT] = {
+        [ZR_SPACE_PARAMETERS] = engine->params.mine,
+        [ZR_SPACE_GATHERED] = engine->gathers.mine,
+        [ZR_SPACE_GRADIENTS] = engine->grads.mine,
+        [ZR_SPACE_WHOLES] = engine->wholes.mine,
+        [ZR_SPACE_OPEN_SUMS] = engine->open.base,
+        [ZR_SPACE_STAGED_PARAMETERS] = engine->offload.staged_parameters.base,
+        [ZR_SPACE_STAGED_SUMS] = engine->offload.staged_gradients.base,
+        [ZR_SPACE_CHECKPOINTS] = engine->checkpoints.base,
+    };
+    return (char *)bases[place.space] + place.first;
 }
 
 static zero_status reserve_training(zero_engine *engine, zero_error *error)
@@ -182,7 +189,6 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     engine->gradient_scale = 1;
     engine->scale = zr_loss_scale_begin(&parts->config->loss_scale);
     engine->traffic_before = parts->comm->traffic;
-    engine->stage = choose_stage(parts->plan);
     engine->accessor = zr_engine_accessor();
     engine->sink = zr_engine_sink();
     memcpy(engine->ledger.planned, parts->plan->bytes, sizeof engine->ledger.planned);
@@ -228,7 +234,7 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->at);
     zr_free(engine->reducing);
     zr_free(engine->gathering);
-    zr_free(engine->gathered);
+    zr_free(engine->collecting);
     zr_free(engine->squares);
     release_parts(engine->plan, engine->config, engine->queue);
     zr_free(engine);

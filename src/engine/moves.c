@@ -35,24 +35,23 @@ static void expect(zero_engine *engine, const zr_moved *planned)
     sum->nvme_written += planned->nvme_written;
 }
 
-void zr_moves_expect_visits(zero_engine *engine, const zr_moved *planned)
+static void expect_gathers(zero_engine *engine, const zr_moved *planned, bool stale)
 {
-    const zr_plan *plan = engine->plan;
     expect(engine, planned);
-    for (int p = 0; p < plan->piece_count; p++) {
-        if (plan->pieces[p].kept_first < 0)
-            continue;
-        if (engine->gathered[p] != engine->version)
-            expect(engine, &plan->moves.kept);
-        return; // all that are kept are gathered together
-    }
+    if (stale)
+        expect(engine, &engine->plan->moves.kept);
 }
 
-void zr_moves_expect_micro_batch(zero_engine *engine)
+void zr_moves_expect_evaluation(zero_engine *engine, bool stale)
+{
+    expect_gathers(engine, &engine->plan->moves.forward, stale);
+}
+
+void zr_moves_expect_micro_batch(zero_engine *engine, bool stale)
 {
     const zr_moves *moves = &engine->plan->moves;
-    zr_moves_expect_visits(engine, &moves->micro_batch);
-    for (int i = zr_sum_place_of(&engine->plan->settings, engine->micro_batch).adds; i > 0; i--)
+    expect_gathers(engine, &moves->micro_batch, stale);
+    for (int i = zr_grads_sum_place(engine).adds; i > 0; i--)
         expect(engine, &moves->earlier_sum);
 }
 

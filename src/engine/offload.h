@@ -1,10 +1,10 @@
 // Between the files of engine/: model states on their tiers (contract 2: stages and stores know nothing of each other), and what travels.
 //
-//   parameters   NVMe ─> staged (host) ─> gather window (device)     fetches.c, stage3.c
+//   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, exchange.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
-//                of a streamed piece, until another unit adds to it  parked.c
+//                of a streamed piece, until another unit adds to it  transfers.c
 //   the update   NVMe ─> tiles (host) ─> NVMe                        tiles.c
-//   checkpoints  written by forward ─> host or NVMe ─> backward      checkpoints.c
+//   checkpoints  written by forward ─> host or NVMe ─> backward      transfers.c
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
 
@@ -18,50 +18,31 @@ typedef struct zr_offload { // zeroed: everything is in memory
     zr_io *io;
     bool overwrite;           // of zr_io_faults
     zr_arena staged_parameters, staged_gradients, tiles;
-    zr_transfer *parameters;  // (visit_count, ZERO_MAX_PIECES)
+    zr_transfer *parameters;  // (program.fetch_count)
     zr_transfer *gradients;   // (piece_count, zr_accumulators)
     zr_transfer tile[ZR_MOST_TILES][ZR_VECTOR_COUNT];
     zr_store parked;              // plan->parked_bytes
     zr_transfer *parking;         // (piece_count)
-    int returned;                 // last visit of this micro-batch whose contributions have begun to come back
     zr_store checkpoints;         // activations between segments, where they leave the device
     zr_transfer checkpoint[2];    // by the buffer that they pass through
-    int checkpoint_segment;       // whose backward is under way, -1: none yet
-    int fetched;              // last visit of this pass whose parameters have begun to travel, -1: none
     int64_t to_host, to_device; // bytes that crossed
     zero_io before;           // counts when this step or evaluation began,
     zr_moved expected;        // and what the plan has added since
 } zr_offload;
 
-// vectors.c
+// transfers.c
 zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error); // until what was begun has ended; recorded
 void zr_offload_record(zr_recorder *recorder, const zr_io_request *request); // one that has ended
+
+// vectors.c
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options, zero_error *error);
 void zr_vectors_release(zero_engine *engine);
-// Between a buffer of the device and a store of any tier, counted: memory is copied at once, NVMe takes the buffer itself. What the transfer
-// did before has ended first.
-zero_status zr_offload_move(zero_engine *engine, zr_store *store, zr_range range, char *buffer, bool out, zr_transfer *transfer, zero_error *error);
 // Place of an element of the own part of a piece in a vector that is in memory; NULL where it is on NVMe or there is none.
 void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first);
 zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector);
 zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first, int64_t count); // bytes of that store
 // The own shard's sum in one of its accumulators; the last of a step is in accumulator 0, which zr_vector_range is of.
 zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot);
-
-// fetches.c: parameters from NVMe ahead of the visit that gathers them.
-zero_status zr_fetches_begin(zero_engine *engine, int last_visit, zero_error *error); // up to that visit, as far as not begun
-// Own shard of piece i of a visit, as it will be gathered: waits for its fetch.
-zero_status zr_fetches_await(zero_engine *engine, int visit, int i, const void **own, zero_error *error);
-
-// parked.c: contributions to streamed pieces between units, around a visit of backward.
-zero_status zr_parked_bring(zero_engine *engine, int visit, zero_error *error); // what it adds to is there; of the next it begins to come
-zero_status zr_parked_take(zero_engine *engine, int visit, zero_error *error);  // what it has made leaves
-zero_status zr_parked_await(zero_engine *engine, const float *place, int64_t elems, zero_error *error); // nothing travels from or to there
-
-// checkpoints.c: activations on host or NVMe, around a unit's forward and before a visit of backward.
-zero_status zr_checkpoints_before_forward(zero_engine *engine, int unit, zero_error *error);
-zero_status zr_checkpoints_after_forward(zero_engine *engine, int unit, zero_error *error);
-zero_status zr_checkpoints_before_backward(zero_engine *engine, const zr_visit *visit, zero_error *error);
 
 // tiles.c
 typedef zero_status (*zr_slice_visit)(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error);
@@ -81,8 +62,8 @@ int64_t zr_tiles_portion(const zero_engine *engine, int piece, int64_t first); /
 // moves.c: bytes moved between tiers, planned = counted.
 void zr_moves_begin(zero_engine *engine); // of a step, or an evaluation between two; what is beside them counts with the step that it ends in
 void zr_moves_expect_update(zero_engine *engine, int pass, bool first); // first: of all updates
-void zr_moves_expect_micro_batch(zero_engine *engine); // the one that begins; before it is
-void zr_moves_expect_visits(zero_engine *engine, const zr_moved *planned); // and what is gathered because the weights have changed; before it is
+void zr_moves_expect_micro_batch(zero_engine *engine, bool stale); // the one that begins; stale: the weights have changed since kept
+void zr_moves_expect_evaluation(zero_engine *engine, bool stale);  // pieces were gathered
 zero_status zr_moves_check(zero_engine *engine, zero_error *error); // nothing is under way, or something beside is and it is left for later
 
 #endif

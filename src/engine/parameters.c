@@ -1,41 +1,11 @@
-// Parameters of the stages that keep a whole replica a rank (0, 1, 2), and where every stage keeps weights: 16-bit parameters
-// that units read, and, where they are trained, the fp32 master that they are rounded from.
+// Where a rank keeps weights: 16-bit parameters that units read, and, where they are trained, the fp32
+// master that they are rounded from.
 #include "engine/internal.h"
-
-zero_status zr_params_acquire_whole(zero_engine *engine, int visit, int visits, zero_error *error)
-{
-    const zr_visit *wanted = &engine->plan->visits[visit];
-    for (int i = 0; i < wanted->piece_count; i++)
-        engine->at[wanted->pieces[i]] = engine->params.mine + engine->plan->pieces[wanted->pieces[i]].full_first;
-    return ZERO_OK;
-}
-
-void zr_params_release_whole(zero_engine *engine, int visit)
-{
-    const zr_visit *wanted = &engine->plan->visits[visit];
-    for (int i = 0; i < wanted->piece_count; i++)
-        engine->at[wanted->pieces[i]] = NULL;
-}
-
-// Every rank's shards into every replica; all exchanges are started before the first is waited for.
-zero_status zr_params_gather_replicas(zero_engine *engine, bool trained_only, zero_error *error)
-{
-    const zr_plan *plan = engine->plan;
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        if (!trained_only || piece->first_backward >= 0)
-            ZERO_TRY(zr_comm_start(&engine->params, ZERO_COMM_all_gather, p, piece->full_first, piece->shard, piece->dtype, NULL, &engine->gathering[p], error));
-    }
-    for (int p = 0; p < plan->piece_count; p++)
-        if (engine->gathering[p].pending)
-            ZERO_TRY(zr_comm_wait(&engine->gathering[p], error));
-    return ZERO_OK;
-}
 
 void *zr_own_parameters(const zero_engine *engine, int piece)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    if (engine->plan->settings.stage == 3 && !engine->plan->mapped)
+    if (engine->plan->holding == ZR_HOLDS_SHARDS)
         return zr_vector_at(engine, piece, ZR_VECTOR_PARAMETERS, 0);
     return engine->params.mine + p->full_first + engine->comm->rank * zr_piece_shard_bytes(p);
 }
@@ -53,7 +23,7 @@ bool zr_piece_has_master(const zero_engine *engine, int piece)
 // The own shard's part of an optimizer's vector in memory: at stage 0 the range that is updated is the whole piece.
 static void *own_state(const zero_engine *engine, int piece, zr_vector vector)
 {
-    return zr_vector_at(engine, piece, vector, zr_own_shard(engine, piece).first - engine->stage->update_range(engine, piece).first);
+    return zr_vector_at(engine, piece, vector, zr_own_shard(engine, piece).first - zr_update_range(engine, piece).first);
 }
 
 bool zr_engine_can_guard(const zero_engine *engine)
@@ -123,7 +93,7 @@ zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *erro
 zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
 {
     zr_delayed_set_ahead(engine, true);
-    ZERO_TRY(engine->stage->weights_changed(engine, error));
+    ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));
     zr_comm_hash_reset(engine->comm);
     return zr_comm_barrier(engine->comm, error);
 }
@@ -132,7 +102,7 @@ zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
 static zero_status share_state(zero_engine *engine, int piece, zr_vector vector, zero_error *error)
 {
     int64_t shard = engine->plan->pieces[piece].shard;
-    for (int r = 0; r < engine->comm->size && engine->stage->update_range(engine, piece).count > shard; r++)
+    for (int r = 0; r < engine->comm->size && zr_update_range(engine, piece).count > shard; r++)
         ZERO_TRY(zr_comm_broadcast(engine->comm, zr_vector_at(engine, piece, vector, r * shard), shard * (int64_t)sizeof(float), r, error));
     return ZERO_OK;
 }
@@ -186,12 +156,7 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
         ZERO_TRY(zr_engine_visit_weights(engine, p, false, round_into_parameters, &rounding, error));
     }
     zr_delayed_set_ahead(engine, false);
-    ZERO_TRY(engine->stage->weights_changed(engine, error));
+    ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));
     zr_comm_hash_reset(engine->comm);
     return zr_comm_barrier(engine->comm, error);
-}
-
-zero_status zr_params_share_replicas(zero_engine *engine, zero_error *error)
-{
-    return zr_params_gather_replicas(engine, false, error);
 }

@@ -1,5 +1,5 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from scalars that all ranks share.
-#include "engine/internal.h"
+#include "engine/execute.h"
 
 #include <math.h>
 
@@ -64,45 +64,27 @@ static zero_status check_segment(zero_engine *engine, zr_segment segment, zero_e
     return ZERO_OK;
 }
 
-static zero_status forward_unit(zero_engine *engine, int unit, zero_error *error)
-{
-    zero_tensors in = zr_engine_boundary(engine, unit - 1), out = zr_engine_boundary(engine, unit);
-    ZERO_TRY(zr_run_begin(engine, unit, error));
-    if (engine->plan->units[unit].fused) {
-        zero_tensors d_in = zr_engine_boundary_gradient(engine, unit - 1);
-        ZERO_TRY(zr_grads_open(engine, engine->unit_visit, error));
-        ZERO_TRY(engine->context.unit->ops->forward_backward(&engine->context, &in, &d_in));
-        return zr_run_end(engine, error);
-    }
-    ZERO_TRY(zr_checkpoints_before_forward(engine, unit, error));
-    ZERO_TRY(engine->context.unit->ops->forward(&engine->context, &in, &out));
-    ZERO_TRY(zr_run_end(engine, error));
-    return zr_checkpoints_after_forward(engine, unit, error);
-}
-
-// What forward did not keep is computed again, from the checkpoint that enters its segment.
-static zero_status backward_run(zero_engine *engine, zero_error *error)
-{
-    const zr_visit *visit = &engine->plan->visits[engine->next_visit];
-    int unit = visit->unit;
-    zero_tensors in = zr_engine_boundary(engine, unit - 1), out = zr_engine_boundary_again(engine, unit);
-    zero_tensors d_out = zr_engine_boundary_gradient(engine, unit), d_in = zr_engine_boundary_gradient(engine, unit - 1);
-    ZERO_TRY(zr_checkpoints_before_backward(engine, visit, error));
-    ZERO_TRY(zr_run_begin(engine, unit, error));
-    if (visit->recompute)
-        ZERO_TRY(engine->context.unit->ops->forward(&engine->context, &in, &out));
-    if (visit->backward) {
-        ZERO_TRY(zr_grads_open(engine, engine->unit_visit, error));
-        ZERO_TRY(engine->context.unit->ops->backward(&engine->context, &in, &d_out, &d_in));
-    }
-    return zr_run_end(engine, error);
-}
-
 static void end_phase(zero_engine *engine, zr_activity what, int64_t begin)
 {
     if (engine->recorder)
         engine->recorder->unit = -1;
     zr_recorder_add(engine->recorder, what, begin, 0, 0, -1);
+}
+
+// Kept pieces are gathered by the pass that begins, where the weights have changed since they were.
+static bool begin_gathers(zero_engine *engine)
+{
+    bool stale = engine->gathered != engine->version;
+    engine->gathered = engine->version;
+    return stale;
+}
+
+static uint32_t of_micro_batch(const zero_engine *engine, bool stale)
+{
+    bool first = engine->micro_batch == 0, later = zr_grads_sum_place(engine).adds > 0;
+    bool last = engine->micro_batch == engine->plan->settings.accumulation - 1;
+    return (uint32_t)first << ZR_FIRST | (uint32_t)later << ZR_LATER | (uint32_t)last << ZR_LAST |
+           1u << (stale ? ZR_STALE : ZR_FRESH);
 }
 
 static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
@@ -123,11 +105,10 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
         engine->targets = 0;
         zr_moves_begin(engine);
     }
-    engine->offload.checkpoint_segment = engine->offload.returned = -1;
-    engine->next_sealed = engine->next_reduced = 0;
-    zr_run_begin_pass(engine, engine->plan->visit_count);
-    zr_moves_expect_micro_batch(engine);
+    bool stale = begin_gathers(engine);
+    zr_moves_expect_micro_batch(engine, stale);
     zr_comm_hash_reset(engine->comm);
+    zr_run_begin(engine, ZR_PASS_MICRO_BATCH, of_micro_batch(engine, stale));
 }
 
 zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
@@ -142,10 +123,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
         ZERO_TRY(fail(engine, engine->observer.step_begun(engine->observer.user, engine, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     begin_micro_batch(engine, batch, loss);
-    for (int u = 0; u < engine->plan->unit_count; u++) {
-        zr_comm_progress(engine->comm, engine->step);
-        ZERO_TRY(fail(engine, forward_unit(engine, u, error), error));
-    }
+    ZERO_TRY(fail(engine, zr_run_until(engine, engine->cursor.pass->seam, error), error));
     engine->micro_batch_loss = *loss;
     end_phase(engine, ZR_ACTIVITY_forward, begin);
     engine->phase = ZR_FORWARD_DONE;
@@ -170,10 +148,7 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
     ZR_NEED(error, engine);
     ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    while (engine->next_visit < engine->plan->visit_count) {
-        zr_comm_progress(engine->comm, engine->step);
-        ZERO_TRY(fail(engine, backward_run(engine, error), error));
-    }
+    ZERO_TRY(fail(engine, zr_run_until(engine, engine->cursor.pass->count, error), error));
     ZERO_TRY(fail(engine, check_segment(engine, ZR_SEGMENT_MICRO_BATCH, error), error));
     ZERO_TRY(fail(engine, add_loss(engine, error), error));
     end_phase(engine, ZR_ACTIVITY_backward, begin);
@@ -198,22 +173,23 @@ static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact 
     return ZERO_OK;
 }
 
-// Mean loss of the step and norm of its gradient, from one exact reduction over the ranks; and *factor, by which the gradients that were
-// summed are the mean's: the loss scale, times the share of the positions that are targets, where the mean is over those.
-static zero_status reduce_scalars(zero_engine *engine, zero_step_info *info, double *factor, zero_error *error)
+zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    return sum_over_ranks(engine, &engine->loss, &engine->norm, &engine->targets, error);
+}
+
+// Mean loss of the step and norm of its gradient, from sums over the ranks; and *factor, by which the gradients that were summed are the
+// mean's: the loss scale, times the share of the positions that are targets, where the mean is over those.
+static void describe_step(const zero_engine *engine, zero_step_info *info, double *factor)
 {
     const zr_plan *plan = engine->plan;
-    zr_exact loss = engine->loss, norm = engine->norm;
     int64_t targets = engine->targets;
-    for (int p = 0; p < plan->piece_count; p++)
-        if (plan->pieces[p].kind == ZERO_TRAINABLE && plan->pieces[p].state_tier != ZERO_TIER_nvme)
-            zr_norm_add_squares(engine, p, zr_own_shard(engine, p), plan->pieces[p].accumulator_dtype, zr_own_shard_gradient(engine, p), &norm, false);
-    ZERO_TRY(sum_over_ranks(engine, &loss, &norm, &targets, error));
     double weights = (double)targets / (double)engine->weight.positions, micro_batches = (double)(plan->settings.accumulation * plan->ranks);
     *factor = engine->scale.scale * (targets ? weights / micro_batches : 1); // a step without targets has no gradient to divide
-    info->loss = targets ? zr_exact_value(&loss) / weights : 0;
-    info->grad_norm = sqrt(zr_exact_value(&norm)) / *factor;
-    return ZERO_OK;
+    info->loss = targets ? zr_exact_value(&engine->loss) / weights : 0;
+    info->grad_norm = sqrt(zr_exact_value(&engine->norm)) / *factor;
+    info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
+    info->skipped = !isfinite(info->grad_norm);
 }
 
 static double clip_factor(const zero_engine *engine, double norm)
@@ -222,25 +198,35 @@ static double clip_factor(const zero_engine *engine, double norm)
     return limit > 0 && limit < norm + 1e-6 ? limit / (norm + 1e-6) : 1;
 }
 
+zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)
+{
+    engine->version++;
+    return zr_run_pass(engine, ZR_PASS_PUBLISH, holds, error);
+}
+
+// What the step does of its update, and what the update beside the step before has left to do.
+static zero_status update(zero_engine *engine, bool finite, zero_error *error)
+{
+    bool beside = finite && zr_delayed_applies(engine), at_once = finite && !beside;
+    bool behind = zr_delayed_is_ahead(engine) || (at_once && engine->delayed);
+    uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE | (uint32_t)behind << ZR_BEHIND |
+                     (uint32_t)(finite || behind) << ZR_CHANGED;
+    ZERO_TRY(zr_run_pass(engine, ZR_PASS_UPDATE, holds, error));
+    ZERO_TRY(zr_engine_publish(engine, (uint32_t)beside << ZR_BESIDE, error));
+    ZERO_TRY(check_segment(engine, ZR_SEGMENT_UPDATE, error));
+    return zr_moves_check(engine, error);
+}
+
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error)); // nobody has to say before how long a run is
-    if (engine->stage->boundary)
-        ZERO_TRY(engine->stage->boundary(engine, error));
+    ZERO_TRY(zr_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_BOUNDARY, error));
-    ZERO_TRY(zr_grads_written(engine, error));
-    ZERO_TRY(zr_delayed_join(engine, error));
     double factor;
-    ZERO_TRY(reduce_scalars(engine, info, &factor, error));
-    info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
-    info->skipped = !isfinite(info->grad_norm);
-    bool delayed = zr_delayed_applies(engine);
-    float scale = (float)(clip_factor(engine, info->grad_norm) / factor);
-    ZERO_TRY(info->skipped || delayed ? zr_update_publish(engine, !info->skipped, error) : zr_update_parameters(engine, info->lr, scale, error));
-    ZERO_TRY(check_segment(engine, ZR_SEGMENT_UPDATE, error));
-    ZERO_TRY(zr_moves_check(engine, error));
-    if (!info->skipped && delayed)
-        ZERO_TRY(zr_delayed_begin(engine, info->lr, scale, error));
+    describe_step(engine, info, &factor);
+    engine->lr = info->lr;
+    engine->update_scale = (float)(clip_factor(engine, info->grad_norm) / factor);
+    ZERO_TRY(update(engine, !info->skipped, error));
     engine->updates += !info->skipped;
     engine->gradient_scale = factor;
     info->loss_scale = engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->scale.scale;
@@ -283,16 +269,13 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
 
 static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)
 {
-    const zr_plan *plan = engine->plan;
+    bool stale = begin_gathers(engine);
     zr_moves_begin(engine);
-    zr_moves_expect_visits(engine, &plan->moves.forward);
-    zr_run_begin_pass(engine, plan->forward_visits);
-    for (int u = 0; u < plan->unit_count; u++) {
-        zr_comm_progress(engine->comm, engine->step);
-        ZERO_TRY(zr_run_begin(engine, u, error));
-        ZERO_TRY(visit(user, &engine->context, error));
-        ZERO_TRY(zr_run_end(engine, error));
-    }
+    zr_moves_expect_evaluation(engine, stale);
+    zr_run_begin(engine, ZR_PASS_EVALUATION, 1u << (stale ? ZR_STALE : ZR_FRESH));
+    engine->cursor.visit = visit;
+    engine->cursor.user = user;
+    ZERO_TRY(zr_run_until(engine, engine->cursor.pass->count, error));
     ZERO_TRY(check_segment(engine, ZR_SEGMENT_EVAL, error));
     return zr_moves_check(engine, error);
 }

@@ -75,7 +75,7 @@ static void *slice_vector(const zero_engine *engine, int g, const zr_slice *slic
 // Parameters of the range that this rank updates, as units read them, where they are in memory.
 static char *parameters_of_range(const zero_engine *engine, int piece)
 {
-    int64_t before = engine->stage->update_range(engine, piece).first - zr_own_shard(engine, piece).first;
+    int64_t before = zr_update_range(engine, piece).first - zr_own_shard(engine, piece).first;
     return (char *)zr_own_parameters(engine, piece) + before * (int64_t)zero_dtype_bytes(engine->plan->pieces[piece].dtype);
 }
 
@@ -87,7 +87,7 @@ static zr_range_states states_of(const zero_engine *engine, int g, const zr_slic
     void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS) ? slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS)
                                                                : parameters_of_range(engine, slice->piece) + slice->first * (int64_t)zero_dtype_bytes(piece->dtype);
     states.gradient = is_on_nvme(group, ZR_VECTOR_GRADIENT) ? slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT)
-                                                            : (const char *)engine->stage->update_gradient(engine, slice->piece) +
+                                                            : (const char *)zr_update_gradient(engine, slice->piece) +
                                                                   slice->first * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
     states.master = slice_vector(engine, g, slice, ZR_VECTOR_MASTER);
     states.state0 = slice_vector(engine, g, slice, ZR_VECTOR_STATE0);

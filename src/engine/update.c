@@ -1,6 +1,6 @@
 // The update: unscale, clip, optimizer and the 16-bit copy in one pass over the range that this rank updates (section 5.1: each
 // rank its partition).
-#include "engine/internal.h"
+#include "engine/execute.h"
 
 static void *moved(const void *from, zero_dtype dtype, int64_t elements)
 {
@@ -31,7 +31,7 @@ static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first,
 
 zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice)
 {
-    return (zr_span){engine->stage->update_range(engine, slice->piece).first + slice->first, slice->count};
+    return (zr_span){zr_update_range(engine, slice->piece).first + slice->first, slice->count};
 }
 
 zero_status zr_update_slice(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
@@ -53,8 +53,8 @@ static zero_status publish_slice(void *user, zero_engine *engine, const zr_slice
 // A buffer's next value is the mean of what the micro-batches of all ranks wrote; buffers and their sums are fp32, on the device.
 static void assign_mean(zero_engine *engine, int piece)
 {
-    zr_span range = engine->stage->update_range(engine, piece);
-    const float *sum = engine->stage->update_gradient(engine, piece);
+    zr_span range = zr_update_range(engine, piece);
+    const float *sum = zr_update_gradient(engine, piece);
     float *value = (float *)zr_own_parameters(engine, piece) + (range.first - zr_own_shard(engine, piece).first);
     float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->comm->size);
     for (int64_t i = 0; i < range.count; i++)
@@ -89,58 +89,47 @@ zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, do
     return (zr_update_pass){.queue = queue, .update = update, .weight_decay = update.weight_decay, .copies = !engine->plan->settings.delayed};
 }
 
-// Nobody reads the old parameters any more.
-static zero_status before_update(zero_engine *engine, zero_error *error)
+static zero_status update_mean(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    for (int p = 0; p < engine->plan->piece_count && engine->stage->before_update; p++)
-        if (zr_piece_trains(&engine->plan->pieces[p]))
-            ZERO_TRY(engine->stage->before_update(engine, p, error));
+    ZERO_TRY(zr_guard_await(engine, i->piece, error));
+    assign_mean(engine, i->piece);
     return ZERO_OK;
 }
 
-static zero_status assign_means(zero_engine *engine, zero_error *error)
-{
-    for (int p = 0; p < engine->plan->piece_count; p++) {
-        if (!zr_piece_trains(&engine->plan->pieces[p]) || engine->plan->pieces[p].kind != ZERO_BUFFER)
-            continue;
-        ZERO_TRY(zr_guard_await(engine, p, error));
-        assign_mean(engine, p);
-    }
-    return ZERO_OK;
-}
-
-zero_status zr_update_parameters(zero_engine *engine, double lr, float gradient_scale, zero_error *error)
+static zero_status update_groups(zero_engine *engine, zero_error *error)
 {
     zr_pass_plan passes[2];
-    zr_update_pass pass = zr_update_describe(engine, engine->queue, lr, gradient_scale);
-    int count = zr_plan_passes(engine->plan, passes);
-    bool first = engine->updates == 0 && !engine->states_loaded;
-    ZERO_TRY(before_update(engine, error));
-    ZERO_TRY(assign_means(engine, error));
-    if (engine->plan->settings.per_tensor_norms)
-        ZERO_TRY(zr_lamb_update(engine, &pass.update, passes, error));
-    else
-        ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[0], .visit = zr_update_slice, .user = &pass}, error));
-    if (!pass.copies)
-        ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error));
-    for (int i = 0; i < count; i++)
-        zr_moves_expect_update(engine, i, first);
-    return engine->stage->publish(engine, error);
+    zr_update_pass pass = zr_update_describe(engine, engine->queue, engine->lr, engine->update_scale);
+    bool first = engine->updates == 0 && !engine->states_loaded, lamb = engine->plan->settings.per_tensor_norms;
+    zr_plan_passes(engine->plan, passes);
+    zr_moves_expect_update(engine, 0, first);
+    if (!lamb)
+        return zr_tiles_run(engine, &(zr_walk){.pass = passes[0], .visit = zr_update_slice, .user = &pass}, error);
+    zr_moves_expect_update(engine, 1, first);
+    return zr_lamb_update(engine, &pass.update, passes, error);
 }
 
-zero_status zr_update_publish(zero_engine *engine, bool finite, zero_error *error)
+static zero_status copy_master(zero_engine *engine, zero_error *error)
 {
     zr_pass_plan passes[2];
-    bool ahead = zr_delayed_is_ahead(engine);
-    if (ahead || finite)
-        ZERO_TRY(before_update(engine, error));
-    if (finite)
-        ZERO_TRY(assign_means(engine, error));
-    if (ahead) {
-        zr_plan_passes(engine->plan, passes);
-        ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error));
-        zr_moves_expect_update(engine, 1, false);
-        zr_delayed_set_ahead(engine, false);
+    zr_plan_passes(engine->plan, passes);
+    zr_moves_expect_update(engine, 1, false);
+    zr_delayed_set_ahead(engine, false);
+    return zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error);
+}
+
+// The update beside the next step counts what it moves with that step, so this one's is compared now.
+static zero_status update_beside(zero_engine *engine, zero_error *error)
+{
+    ZERO_TRY(zr_moves_check(engine, error));
+    return zr_delayed_begin(engine, engine->lr, engine->update_scale, error);
+}
+
+zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    switch ((zr_update_part)i->what) {
+    case ZR_PART_MEAN: return update_mean(engine, i, error);
+    case ZR_PART_COPY: return copy_master(engine, error);
+    default: return i->slot.kind == ZR_SLOT_GROUP ? update_beside(engine, error) : update_groups(engine, error);
     }
-    return engine->stage->publish(engine, error);
 }

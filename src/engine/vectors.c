@@ -2,12 +2,10 @@
 #include "base/alloc.h"
 #include "engine/internal.h"
 
-#include <string.h>
-
 static int64_t vector_bytes(const zr_plan *plan, zero_tier tier, zr_vector vector)
 {
     if (vector == ZR_VECTOR_PARAMETERS)
-        return plan->settings.stage == 3 && !plan->mapped ? plan->shard_bytes[tier] : 0;
+        return plan->holding == ZR_HOLDS_SHARDS ? plan->shard_bytes[tier] : 0;
     if (plan->settings.inference || !zr_plan_has_vector(plan, vector))
         return 0;
     if (vector == ZR_VECTOR_GRADIENT && tier != ZERO_TIER_nvme)
@@ -35,7 +33,7 @@ static zero_status reserve_buffers(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     zr_offload *offload = &engine->offload;
-    offload->parameters = zr_alloc((size_t)plan->visit_count * ZERO_MAX_PIECES * sizeof *offload->parameters, error);
+    offload->parameters = zr_alloc((size_t)plan->program.fetch_count * sizeof *offload->parameters, error);
     offload->gradients = zr_alloc((size_t)(plan->piece_count * zr_accumulators(&plan->settings)) * sizeof *offload->gradients, error);
     if (!offload->parameters || !offload->gradients)
         return ZERO_ERR_MEMORY;
@@ -243,38 +241,4 @@ void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64
 {
     const zr_store *store = zr_vector_store((zero_engine *)engine, piece, vector);
     return zr_store_at(store, zr_vector_range(engine, piece, vector, first, 0).first);
-}
-
-void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
-{
-    const int64_t *bounds = request->extents->bounds;
-    zr_recorder_add_aside(recorder, request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read, request->began, request->ended,
-                          bounds[request->begin + request->count] - bounds[request->begin]);
-}
-
-zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)
-{
-    if (!transfer->store)
-        return ZERO_OK;
-    int64_t begin = zr_recorder_begin(engine->recorder);
-    zero_status status = zr_transfer_wait(transfer, error);
-    zr_recorder_add(engine->recorder, ZR_ACTIVITY_disk_wait, begin, 0, 0, -1);
-    zr_offload_record(engine->recorder, &transfer->request);
-    return status;
-}
-
-zero_status zr_offload_move(zero_engine *engine, zr_store *store, zr_range range, char *buffer, bool out, zr_transfer *transfer, zero_error *error)
-{
-    if (store->tier != ZERO_TIER_device) {
-        engine->offload.to_host += out ? range.count : 0;
-        engine->offload.to_device += out ? 0 : range.count;
-    }
-    ZERO_TRY(zr_offload_await(engine, transfer, error));
-    if (zr_store_needs_buffer(store))
-        return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer, error);
-    char *kept = zr_store_at(store, range.first);
-    if (!out && engine->offload.overwrite)
-        memset(buffer, 0xff, (size_t)range.count);
-    engine->queue->backend->elements->copy(engine->queue, range.count, out ? buffer : kept, out ? kept : buffer);
-    return ZERO_OK;
 }

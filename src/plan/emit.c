@@ -182,6 +182,7 @@ zero_status zr_plan_program(zr_plan *plan, zero_error *error)
         if (trains || kind == ZR_PASS_EVALUATION || kind == ZR_PASS_PUBLISH)
             write_pass(&e, kind);
     }
+    plan->program.fetch_count = plan->visit_count * ZERO_MAX_PIECES;
     zr_free(first.at);
     zr_free(e.occupants.at);
     return e.status;

@@ -81,13 +81,12 @@ void zr_emit_fetch_sums(zr_emitter *e, int v)
         fetch_sum(e, p);
 }
 
-// A first micro-batch fetches nothing: its sum takes the place only now.
+// A micro-batch that is added to nothing fetches nothing: its sum takes the place only now.
 void zr_emit_take_staged(zr_emitter *e, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
     const zr_slot slot = {ZR_SLOT_TRAVELLED, p};
-    zr_emit_await_place(e, piece->fetched_with >= 0 ? ZR_FIRST : ZR_ALWAYS, staged_place(piece),
-                        staged_bytes(e->plan, piece));
+    zr_emit_await_place(e, ZR_ALWAYS, staged_place(piece), staged_bytes(e->plan, piece));
     if (piece->fetched_with >= 0)
         zr_emit_await(e, ZR_LATER, slot.kind, slot.index);
     zr_emit_occupy(e, staged_place(piece), staged_bytes(e->plan, piece), slot);

@@ -79,12 +79,6 @@ typedef struct zr_unit_plan {
     int64_t out_first;       // bytes in the arena of checkpoints, else in that of activations
 } zr_unit_plan;
 
-typedef enum zr_holding { // what a rank has of parameters, in
-    ZR_HOLDS_REPLICAS, // a window of its own: all of them,
-    ZR_HOLDS_A_MAP,    // the one copy that all ranks map: its shards,
-    ZR_HOLDS_SHARDS,   // vectors: its shards; they are gathered for each visit
-} zr_holding;
-
 struct zr_plan {
     const zero_model *model;
     zr_settings settings;

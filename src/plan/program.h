@@ -43,8 +43,9 @@ typedef enum zr_code {
 
 typedef enum zr_when { // what has to hold for an instruction to be run; a pass's are one bit each
     ZR_ALWAYS,
-    ZR_FIRST, ZR_LATER, // micro-batch of a step: the first, or one after it,
-    ZR_LAST,            // the last, which may be the first
+    ZR_FIRST,  // micro-batch of a step: the first;
+    ZR_LATER,  // one that is added to sums of earlier ones;
+    ZR_LAST,   // the last, which may be the first
     ZR_STALE, ZR_FRESH, // the weights have changed since kept pieces were gathered, or have not
     ZR_CHANGED,   // update: parameters or buffers will be written
     ZR_FINITE,    // the step's gradient is
@@ -123,7 +124,10 @@ typedef struct zr_pass {
     int seam;           // micro-batch: the first of backward
 } zr_pass;
 
-typedef struct zr_program { zr_pass passes[ZR_PASS_COUNT]; } zr_program;
+typedef struct zr_program {
+    zr_pass passes[ZR_PASS_COUNT];
+    int fetch_count; // slots of ZR_SLOT_FETCHED
+} zr_program;
 
 const char *zr_code_name(zr_code code);   // "GATHER"
 const char *zr_when_name(zr_when when);   // "always"

@@ -27,6 +27,12 @@ typedef struct zr_visit { // one time that parameters are needed, in the order o
     int fetches_visit;   // when this visit is acquired, the parameters of that one begin to travel from NVMe, and of all before it; -1: none
 } zr_visit;
 
+typedef enum zr_holding { // what a rank has of parameters,
+    ZR_HOLDS_REPLICAS, // in a window of its own: all of them;
+    ZR_HOLDS_A_MAP,    // in the one copy that all ranks map: its shards;
+    ZR_HOLDS_SHARDS,   // in vectors: its shards, which are gathered for each visit
+} zr_holding;
+
 typedef struct zr_traffic_plan { // of one segment
     int64_t calls[ZERO_COMM_OP_COUNT], bytes[ZERO_COMM_OP_COUNT];
     uint64_t hash;

@@ -1,0 +1,112 @@
+// Instructions that exchange with other ranks: parameters are gathered, gradients summed into their
+// owners' accumulators, versions published and released.
+#include "engine/execute.h"
+
+#include <string.h>
+
+static zr_window *window_of(zero_engine *engine, zr_space space)
+{
+    switch (space) {
+    case ZR_SPACE_PARAMETERS: return &engine->params;
+    case ZR_SPACE_GATHERED: return &engine->gathers;
+    case ZR_SPACE_WHOLES: return &engine->wholes;
+    default: return &engine->grads;
+    }
+}
+
+static zero_status gather_replica(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    return zr_comm_start(&engine->params, ZERO_COMM_all_gather, i->piece, i->place.first, piece->shard,
+                         piece->dtype, NULL, &engine->gathering[i->piece], error);
+}
+
+static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    bool staged = i->from.space == ZR_SPACE_STAGED_PARAMETERS;
+    const void *own = staged ? zr_place_at(engine, i->from) : zr_own_parameters(engine, i->piece);
+    if (piece->parameter_tier != ZERO_TIER_device)
+        engine->offload.to_device += zr_piece_shard_bytes(piece);
+    return zr_comm_start_gather(&engine->gathers, i->piece, i->place.first, piece->shard, piece->dtype,
+                                own, &engine->gathering[i->piece], error);
+}
+
+// The own sum comes to its place in the window first, unless it is summed up there.
+static zero_status gather_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    int64_t bytes = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    char *own = zr_place_at(engine, i->place) + engine->comm->rank * bytes;
+    const void *sum = zr_own_shard_gradient(engine, i->piece);
+    if (own != sum)
+        memcpy(own, sum, (size_t)bytes);
+    return zr_comm_start(window_of(engine, i->place.space), ZERO_COMM_all_gather, i->piece,
+                         i->place.first, piece->shard, piece->accumulator_dtype, NULL,
+                         &engine->gathering[i->piece], error);
+}
+
+zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    switch (i->place.space) {
+    case ZR_SPACE_NONE:
+        zr_comm_count_mapped(engine->comm, i->piece, engine->plan->pieces[i->piece].shard);
+        return ZERO_OK;
+    case ZR_SPACE_PARAMETERS: return gather_replica(engine, i, error);
+    case ZR_SPACE_GATHERED: return gather_shards(engine, i, error);
+    default: return gather_sums(engine, i, error);
+    }
+}
+
+// The one accumulation path: this micro-batch's sum over the ranks, with earlier sums added in fp32,
+// and rounded once.
+zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    const zr_sum_place place = zr_grads_sum_place(engine);
+    const zr_sum_target to = {zr_grads_reduced_shard(engine, i->piece, place.slot),
+                              piece->accumulator_dtype, place.adds, piece->shard};
+    if (piece->state_tier != ZERO_TIER_device)
+        engine->offload.to_host += zr_grads_sum_bytes(piece);
+    return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, i->piece, i->place.first,
+                         piece->shard, piece->gradient_dtype, &to, &engine->reducing[i->piece], error);
+}
+
+zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_version_ops *versions = engine->comm->versions;
+    return versions->release(&engine->params, i->piece, engine->version, error);
+}
+
+zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_version_ops *versions = engine->comm->versions;
+    return versions->publish(&engine->params, i->piece, engine->version, error);
+}
+
+static zero_status await_exchange(zr_handle *handle, zero_error *error)
+{
+    return handle->pending ? zr_comm_wait(handle, error) : ZERO_OK;
+}
+
+zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_version_ops *versions = engine->comm->versions;
+    zr_offload *offload = &engine->offload;
+    int index = i->slot.index;
+    switch (i->slot.kind) {
+    case ZR_SLOT_SUM: return await_exchange(&engine->reducing[index], error);
+    case ZR_SLOT_GATHER: return await_exchange(&engine->gathering[index], error);
+    case ZR_SLOT_READERS: return zr_comm_quiesce(window_of(engine, i->place.space), index, error);
+    case ZR_SLOT_PUBLISHED:
+        return versions->await_published(&engine->params, index, engine->version, error);
+    case ZR_SLOT_RELEASED:
+        return versions->await_released(&engine->params, index, engine->version, error);
+    case ZR_SLOT_FETCHED: return zr_offload_await(engine, &offload->parameters[index], error);
+    case ZR_SLOT_TRAVELLED: return zr_grads_await_travel(engine, index, error);
+    case ZR_SLOT_PARKED: return zr_offload_await(engine, &offload->parking[index], error);
+    case ZR_SLOT_KEPT: return zr_offload_await(engine, &offload->checkpoint[index], error);
+    case ZR_SLOT_GROUP: return zr_delayed_await_group(engine, index, error);
+    default: return ZERO_OK;
+    }
+}

@@ -1,0 +1,37 @@
+// One function for each code of the program (plan/program.h says what each does). None of them looks
+// for what else there is to do: that is the next instruction.
+#ifndef ZR_ENGINE_EXECUTE_H
+#define ZR_ENGINE_EXECUTE_H
+
+#include "engine/internal.h"
+
+typedef zero_status (*zr_execute)(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// exchange.c
+zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// transfers.c
+zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_store(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// gradients.c
+zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_unbind(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// step.c
+zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// run.c
+zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// update.c
+zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+#endif

@@ -1,0 +1,114 @@
+// Runs the plan's program: each instruction by one function of a few lines. What runs, and in which
+// order, the plan has decided; what of a pass holds (zr_when) is said by who runs it.
+#include "engine/execute.h"
+
+static const zr_execute execute[ZR_CODE_COUNT] = {
+    [ZR_GATHER] = zr_execute_gather,   [ZR_REDUCE] = zr_execute_reduce,
+    [ZR_SCALARS] = zr_execute_scalars, [ZR_FETCH] = zr_execute_fetch,
+    [ZR_STORE] = zr_execute_store,     [ZR_AWAIT] = zr_execute_await,
+    [ZR_RELEASE] = zr_execute_release, [ZR_PUBLISH] = zr_execute_publish,
+    [ZR_BIND] = zr_execute_bind,       [ZR_UNBIND] = zr_execute_unbind,
+    [ZR_OPEN] = zr_execute_open,       [ZR_ROUND] = zr_execute_round,
+    [ZR_SQUARES] = zr_execute_squares, [ZR_CALL] = zr_execute_call,
+    [ZR_UPDATE] = zr_execute_update,
+};
+
+static zero_status run_next(zero_engine *engine, zero_error *error)
+{
+    zr_cursor *cursor = &engine->cursor;
+    const zr_instruction *next = &cursor->pass->at[cursor->at++];
+    if (!(cursor->holds >> next->when & 1))
+        return ZERO_OK;
+    if (engine->recorder)
+        engine->recorder->unit = next->unit;
+    return execute[next->code](engine, next, error);
+}
+
+zero_status zr_run_until(zero_engine *engine, int end, zero_error *error)
+{
+    while (engine->cursor.at < end)
+        ZERO_TRY(run_next(engine, error));
+    return ZERO_OK;
+}
+
+void zr_run_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds)
+{
+    const zr_pass *pass = &engine->plan->program.passes[kind];
+    engine->cursor = (zr_cursor){.pass = pass, .holds = holds | 1u << ZR_ALWAYS};
+    zr_comm_progress(engine->comm, engine->step);
+}
+
+zero_status zr_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds, zero_error *error)
+{
+    zr_run_begin(engine, kind, holds);
+    return zr_run_until(engine, engine->cursor.pass->count, error);
+}
+
+// The next instruction of the body under way after which its unit goes on; NULL: none does.
+static const zr_instruction *next_mark(const zr_cursor *cursor)
+{
+    for (int at = cursor->at; at < cursor->body_end; at++)
+        if (cursor->pass->at[at].mark)
+            return &cursor->pass->at[at];
+    return NULL;
+}
+
+static zero_status out_of_order(zero_engine *engine, int piece, const char *call)
+{
+    const zero_context *context = &engine->context;
+    const zr_instruction *next = next_mark(&engine->cursor);
+    bool begins = next && next->mark == ZR_BEGUN;
+    return zr_fail(context->error, ZERO_ERR_USAGE,
+                   "unit \"%s\": %s of piece %d, out of the order in which streamed pieces come (next: %s)",
+                   context->unit->name, call, piece, begins ? engine->plan->pieces[next->stream].name : "none");
+}
+
+zero_status zr_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call)
+{
+    zr_cursor *cursor = &engine->cursor;
+    const zr_unit_plan *unit = &engine->plan->units[engine->context.unit_index];
+    const zr_instruction *next = next_mark(cursor);
+    bool in_order = next && next->mark == mark && piece >= 0 && piece < unit->piece_count
+                    && next->stream == unit->pieces[piece];
+    if (!in_order)
+        return out_of_order(engine, piece, call);
+    return zr_run_until(engine, (int)(next - cursor->pass->at) + 1, engine->context.error);
+}
+
+// In training a unit's own functions, with the boundaries that they read and write.
+static zero_status call_function(zero_engine *engine, zr_call what, int unit)
+{
+    zero_context *context = &engine->context;
+    const zero_unit_ops *ops = context->unit->ops;
+    zero_tensors in = zr_engine_boundary(engine, unit - 1), out, d_in;
+    switch (what) {
+    case ZR_CALL_FORWARD:
+        out = zr_engine_boundary(engine, unit);
+        return ops->forward(context, &in, &out);
+    case ZR_CALL_AGAIN:
+        out = zr_engine_boundary_again(engine, unit);
+        return ops->forward(context, &in, &out);
+    case ZR_CALL_BACKWARD:
+        out = zr_engine_boundary_gradient(engine, unit);
+        d_in = zr_engine_boundary_gradient(engine, unit - 1);
+        return ops->backward(context, &in, &out, &d_in);
+    default:
+        d_in = zr_engine_boundary_gradient(engine, unit - 1);
+        return ops->forward_backward(context, &in, &d_in);
+    }
+}
+
+zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    zr_cursor *cursor = &engine->cursor;
+    cursor->body_end = cursor->at + i->body;
+    zr_comm_progress(engine->comm, engine->step);
+    zr_engine_context(engine, i->unit, error);
+    if (cursor->visit)
+        ZERO_TRY(cursor->visit(cursor->user, &engine->context, error));
+    else
+        ZERO_TRY(call_function(engine, (zr_call)i->what, i->unit));
+    if (cursor->at != cursor->body_end)
+        return out_of_order(engine, -1, "the end of its call instead");
+    return ZERO_OK;
+}

@@ -1,0 +1,76 @@
+// Instructions that move what a slot names between a tier's store and a buffer of the device, or of the
+// host, and the waits for them.
+#include "engine/execute.h"
+
+#include <string.h>
+
+void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
+{
+    const int64_t *bounds = request->extents->bounds;
+    zr_activity what = request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read;
+    zr_recorder_add_aside(recorder, what, request->began, request->ended,
+                          bounds[request->begin + request->count] - bounds[request->begin]);
+}
+
+zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)
+{
+    if (!transfer->store)
+        return ZERO_OK;
+    int64_t begin = zr_recorder_begin(engine->recorder);
+    zero_status status = zr_transfer_wait(transfer, error);
+    zr_recorder_add(engine->recorder, ZR_ACTIVITY_disk_wait, begin, 0, 0, -1);
+    zr_offload_record(engine->recorder, &transfer->request);
+    return status;
+}
+
+// Between a buffer of the device and a store of any tier, counted: memory is copied at once, NVMe takes
+// the buffer itself.
+static zero_status move(zero_engine *engine, zr_store *store, zr_range range, char *buffer, bool out,
+                        zr_transfer *transfer, zero_error *error)
+{
+    if (store->tier != ZERO_TIER_device)
+        *(out ? &engine->offload.to_host : &engine->offload.to_device) += range.count;
+    if (zr_store_needs_buffer(store))
+        return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer, error);
+    char *kept = zr_store_at(store, range.first);
+    if (!out && engine->offload.overwrite)
+        memset(buffer, 0xff, (size_t)range.count);
+    engine->queue->backend->elements->copy(engine->queue, range.count, out ? buffer : kept, out ? kept : buffer);
+    return ZERO_OK;
+}
+
+static zero_status move_slot(zero_engine *engine, zr_slot slot, zr_range range, char *buffer, bool out,
+                             zero_error *error)
+{
+    zr_offload *offload = &engine->offload;
+    bool parked = slot.kind == ZR_SLOT_PARKED;
+    zr_store *store = parked ? &offload->parked : &offload->checkpoints;
+    zr_transfer *transfer = parked ? &offload->parking[slot.index] : &offload->checkpoint[slot.index];
+    return move(engine, store, range, buffer, out, transfer, error);
+}
+
+static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    zr_store *store = zr_vector_store(engine, i->piece, ZR_VECTOR_PARAMETERS);
+    const zr_range range = {i->from.first, i->bytes};
+    zr_transfer *transfer = &engine->offload.parameters[i->slot.index];
+    return store->ops->fetch(store, range, zr_place_at(engine, i->place), transfer, error);
+}
+
+zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_range range = {i->from.first, i->bytes};
+    switch (i->slot.kind) {
+    case ZR_SLOT_FETCHED: return fetch_parameters(engine, i, error);
+    case ZR_SLOT_TRAVELLED: return zr_grads_fetch_sums(engine, i, error);
+    default: return move_slot(engine, i->slot, range, zr_place_at(engine, i->place), false, error);
+    }
+}
+
+zero_status zr_execute_store(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_range range = {i->place.first, i->bytes};
+    if (i->slot.kind == ZR_SLOT_TRAVELLED)
+        return zr_grads_store_sum(engine, i, error);
+    return move_slot(engine, i->slot, range, zr_place_at(engine, i->from), true, error);
+}
