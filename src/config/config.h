@@ -3,15 +3,15 @@
 //   parse or load -> override (each flag) -> defaults_apply (the program's defaults) -> resolve -> read the fields
 //
 // Until resolve has returned ZERO_OK only the settings mean anything; afterwards the fields do. Everything is refused or
-// reported here: a later stage never meets a value that is out of range. Called by api/; nothing here is collective, and
+// reported here: a later stage never meets a value that is out of range. Called by setup/ and train/; nothing here is collective, and
 // every rank that does it with the same text, flags and facts gets the same fields.
 #ifndef ZR_CONFIG_CONFIG_H
 #define ZR_CONFIG_CONFIG_H
 
-#include "config/keys.h"
 #include "config/elastic.h"
-#include "config/optimizer_spec.h"
+#include "config/keys.h"
 #include "config/loss_scale.h"
+#include "config/optimizer_spec.h"
 #include "config/profilers.h"
 #include "config/schedule.h"
 #include <zero/engine.h>
@@ -42,7 +42,7 @@ typedef struct zr_paths { // directories, owned by the configuration's JSON
 } zr_paths;
 
 typedef struct zr_offload_config { // what lies where, and how it travels
-    int automatic;                          // 1: what is left open is still to be chosen (api/placement.h)
+    int automatic;                          // 1: what is left open is still to be chosen (setup/placement.h)
     int parameters, optimizer;              // a zero_tier
     zr_paths parameter_paths, optimizer_paths;
     int64_t parameter_buffers, parameter_buffer_elems, optimizer_buffers;

@@ -1,4 +1,4 @@
-// The batch of elasticity, and who can share it. Called by config_elastic.c, and by api/plan_model for other numbers of ranks.
+// The batch of elasticity, and who can share it. Called by config_elastic.c, and by tools/plan_model for other numbers of ranks.
 #include "config/elastic.h"
 
 #include <inttypes.h>

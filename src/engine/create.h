@@ -1,4 +1,4 @@
-// How api/ makes an engine from the parts that it has prepared.
+// How setup/ makes an engine from the parts that it has prepared.
 #ifndef ZR_ENGINE_CREATE_H
 #define ZR_ENGINE_CREATE_H
 

@@ -18,7 +18,7 @@ typedef struct zr_nvme_options { // how offloaded states travel; not looked at w
     const zr_io_faults *faults; // tests'; NULL
 } zr_nvme_options;
 
-// Beside the public functions, for api/ (checkpoint, train):
+// Beside the public functions, for the rooms above (files, train):
 const zr_plan *zr_engine_plan(const zero_engine *engine);
 zero_comm *zr_engine_comm(const zero_engine *engine);
 zr_queue *zr_engine_queue(const zero_engine *engine);

@@ -1,5 +1,5 @@
 // Records of a step as text for people: where its time went, what each unit computed, which messages there were; and memory.
-// Pure functions into a buffer (check out->failed), lines without a prefix. Called by api/observe on rank 0.
+// Pure functions into a buffer (check out->failed), lines without a prefix. Called by observe/observe on rank 0.
 #ifndef ZR_MONITOR_BREAKDOWN_H
 #define ZR_MONITOR_BREAKDOWN_H
 

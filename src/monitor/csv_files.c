@@ -1,4 +1,4 @@
-// Writes the files of csv_monitor. Called by api/monitors on rank 0.
+// Writes the files of csv_monitor. Called by observe/monitors on rank 0.
 #define _GNU_SOURCE
 #include "monitor/csv_files.h"
 

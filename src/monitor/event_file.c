@@ -1,4 +1,4 @@
-// Writes TensorBoard's event files. Called by api/monitors on rank 0.
+// Writes TensorBoard's event files. Called by observe/monitors on rank 0.
 #define _GNU_SOURCE
 #include "monitor/event_file.h"
 

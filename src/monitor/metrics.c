@@ -1,5 +1,5 @@
 // Writes metrics.jsonl. Each line goes out in one write when its step ends: a reader never sees half of one, and a run that
-// is killed keeps what it had. Called by api/train on rank 0.
+// is killed keeps what it had. Called by train/train on rank 0.
 #include "monitor/metrics.h"
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-// Records and turns of units as events. Called by api/train_profile on rank 0.
+// Records and turns of units as events. Called by train/train_profile on rank 0.
 #include "monitor/trace.h"
 
 #include "base/file.h"

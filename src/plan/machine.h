@@ -1,4 +1,4 @@
-// What plan/ needs to know of a backend and a communicator, as data: filled by api/ from compute/ and comm/, or made up for
+// What plan/ needs to know of a backend and a communicator, as data: filled by setup/ from compute/ and comm/, or made up for
 // a machine that is not here.
 #ifndef ZR_PLAN_MACHINE_H
 #define ZR_PLAN_MACHINE_H

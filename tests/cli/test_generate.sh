@@ -3,7 +3,7 @@
 # what a prompt becomes; several prompts as they are written; and what is refused.
 . "$(dirname "$0")/lib.sh"
 GOLDEN=$HERE/generate
-TOKENIZERS=$HERE/../data/tokenizers
+TOKENIZERS=$HERE/../tokenizer/tokenizers
 zg() { expect 0 "$ZERO" generate --model "$@" --temperature 0 --threads 1; }
 prompts() { python3 -c 'import json, sys
 for line in open(sys.argv[1]): print(json.dumps({"asked": json.loads(line)["prompt"]}))' "$1"; }
@@ -96,7 +96,7 @@ expect 0 "$ZERO" generate --model run/model --prompt "12 times 3 is 36, said the
 [ ! -s err.txt ] || fail "a prompt as long as the context is too long: $(cat err.txt)"
 expect 0 "$ZERO" generate --model run/model --tokens 5 --threads 1
 
-# What a chat becomes is tests/data's; here: the mark after a turn ends it, the prompt is not repeated.
+# What a chat becomes is tests/chat's; here: the mark after a turn ends it, the prompt is not repeated.
 expect 0 "$ZERO" generate --model gpt2/model --chat chatml --prompt "Who?" --tokens 5 --temperature 0 --threads 1
 grep -q 'Who' out.txt && fail "a chat repeats what the user said"
 refused 78 'chat template' "$ZERO" generate --model gpt2/model --chat auto --prompt "Who?"

@@ -1,6 +1,6 @@
 #include "harness.h"
 
-#include "api/initialize.h"
+#include "setup/initialize.h"
 
 #include <pthread.h>
 #include <stdio.h>

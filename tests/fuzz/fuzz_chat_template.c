@@ -1,7 +1,7 @@
 // A chat template, which is a program that is never run: recognised or refused. What is recognised writes a conversation.
 #include "fuzz.h"
 
-#include "data/chat.h"
+#include "chat/chat.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // The index of a Megatron pair beside ids that are there: 64 bytes. Every document lies among them, and so do all ranges of ids.
 #include "fuzz.h"
 
-#include "data/token_file.h"
+#include "tokens/token_file.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // JSONL of texts, prompts and completions, and conversations: every part of a document lies inside of it, and what is left is counted right.
 #include "fuzz.h"
 
-#include "data/records.h"
+#include "corpus/records.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "data/vocabulary.h"
+#include "tokenizer/vocabulary.h"
 
 #include <string.h>
 

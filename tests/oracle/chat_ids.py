@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/chat_ids.json: the ids of conversations, and which of them the assistant said, as transformers finds both
-(apply_chat_template with return_assistant_tokens_mask), for the small tokenizers of tests/data/tokenizers. test_chat_ids compares.
+"""Writes tests/chat/chat_ids.json: the ids of conversations, and which of them the assistant said, as transformers finds both
+(apply_chat_template with return_assistant_tokens_mask), for the small tokenizers of tests/tokenizer/tokenizers. test_chat_ids compares.
 
 Usage: chat_ids.py            the file that is kept
        chat_ids.py N SEED     N random conversations a format on standard output: test_chat_ids FILE compares those"""
@@ -8,7 +8,7 @@ import json, os, random, sys
 from transformers import PreTrainedTokenizerFast
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DATA = os.path.join(HERE, "..", "data")
+TESTS = os.path.join(HERE, "..")
 
 # The templates of chat_golden.py, with what the assistant says marked for transformers.
 CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n'}}{% if message['role'] == 'assistant' %}"
@@ -31,7 +31,7 @@ def conversation(rng):
 
 def rows(rng, count):
     for name, form, template, bos, eos in CASES:
-        tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(DATA, "tokenizers", name + ".json"), bos_token=bos, eos_token=eos)
+        tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(TESTS, "tokenizer", "tokenizers", name + ".json"), bos_token=bos, eos_token=eos)
         tokenizer.chat_template = template
         for _ in range(count):
             messages = conversation(rng)
@@ -45,7 +45,7 @@ def main():
     if len(sys.argv) > 2:
         sys.stdout.write(text)
         return
-    with open(os.path.join(DATA, "chat_ids.json"), "w", encoding="utf-8") as file:
+    with open(os.path.join(TESTS, "chat", "chat_ids.json"), "w", encoding="utf-8") as file:
         file.write(text)
 
 

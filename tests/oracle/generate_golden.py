@@ -5,7 +5,7 @@ transformers.
     python3 tests/oracle/generate_golden.py tests
 
 DIR/MODEL/ gets config.json and model.safetensors (16 bits, so that it is small; both sides compute in fp32). Its tokenizer is one of
-tests/data/tokenizers. MODEL.jsonl: for each prompt 200 greedy tokens, as `zero generate --json` writes them; MODEL.ended.jsonl: the same
+tests/tokenizer/tokenizers. MODEL.jsonl: for each prompt 200 greedy tokens, as `zero generate --json` writes them; MODEL.ended.jsonl: the same
 where "eos_token_id" of generation_config.json is the list in MODEL.ends.json. Every prompt goes through transformers alone.
 
 Weights are random, and so large that what is likeliest at a place depends on all before it. Tokens that are no printable text never are; the
@@ -63,7 +63,7 @@ def line(tokenizer, i, prompt, ids, new, ends):
 
 def write(root, name):
     tokenizer_name, config = MODELS[name]
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=f"{root}/data/tokenizers/{tokenizer_name}.json")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=f"{root}/tokenizer/tokenizers/{tokenizer_name}.json")
     prompts = [tokenizer(p).input_ids for p in PROMPTS]
     for seed in range(1000):
         model = make(config(len(tokenizer)), tokenizer, seed)

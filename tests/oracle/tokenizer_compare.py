@@ -1,7 +1,7 @@
 """Compares the library's tokenizers with Hugging Face's `tokenizers`: ids and text of whole files, random Unicode and adversarial strings.
 
 Usage: tokenizer_compare.py PROBE WORK [--gpt2 DIR] [--text FILE] [--strings N] [--seed S]
-PROBE is tests/data/tokenizer_probe as built; WORK a directory for what is made. Tokenizers of each family are trained here on the text,
+PROBE is tests/tokenizer/tokenizer_probe as built; WORK a directory for what is made. Tokenizers of each family are trained here on the text,
 with the normalizer, pre-tokenizer and decoder that the published ones have. Exit 1 at the first difference, which is printed.
 """
 import argparse, json, os, random, statistics, struct, subprocess, sys, time

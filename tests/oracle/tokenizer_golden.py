@@ -1,4 +1,4 @@
-"""Writes tests/data/tokenizers/: small tokenizers of each family, and for strings of every awkward kind what Hugging Face's `tokenizers`
+"""Writes tests/tokenizer/tokenizers/: small tokenizers of each family, and for strings of every awkward kind what Hugging Face's `tokenizers`
 makes of them: a list of [text, ids of ordinary text, ids with special tokens, their text, that without special tokens]. And a text
 with runs that overlap themselves, learnt.txt, with the merges that the library learns from it.
 

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "api/initialize.h"
 #include "fixture.h"
+#include "setup/initialize.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,168 @@
+// A corpus opened: arguments, files, parts, streams. corpus_read.c makes tokens of it.
+#include "base/alloc.h"
+#include "corpus/corpus_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static zero_status add_part(zr_corpus *corpus, zr_source_kind kind, int stream, const char *name, zr_part **out, zero_error *error)
+{
+    if (corpus->part_count == corpus->part_capacity) {
+        int capacity = corpus->part_capacity * 2 + 8;
+        zr_part *parts = zr_realloc(corpus->parts, (size_t)capacity * sizeof *parts, error);
+        if (!parts)
+            return ZERO_ERR_MEMORY;
+        corpus->parts = parts;
+        corpus->part_capacity = capacity;
+    }
+    *out = &corpus->parts[corpus->part_count++];
+    **out = (zr_part){.kind = kind, .stream = stream, .name = name};
+    return ZERO_OK;
+}
+
+typedef struct file { // one file of one argument
+    const char *path;
+    const zr_source *source;
+    zr_source_kind kind;
+    int stream;
+} file;
+
+// The part that files[0] begins; *used files are in it.
+static zero_status open_part(zr_corpus *corpus, const file *files, int count, int *used, zero_error *error)
+{
+    zr_part *part;
+    int together = 1;
+    ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
+    if (files->kind == ZR_SOURCE_TOKENS)
+        ZERO_TRY(zr_token_file_open(files->path, files->source->format, &part->tokens, error));
+    if (files->kind == ZR_SOURCE_TOKENS && !part->tokens.count)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no token", files->path);
+    if (files->kind == ZR_SOURCE_JSONL)
+        ZERO_TRY(zr_text_map_as(files->path, "JSONL", &part->records, error));
+    if (files->kind == ZR_SOURCE_TEXT) {
+        while (together < count && files[together].kind == ZR_SOURCE_TEXT && files[together].stream == files->stream)
+            together++;
+        part->paths = zr_alloc((size_t)together * sizeof *part->paths, error);
+        if (!part->paths)
+            return ZERO_ERR_MEMORY;
+        part->ends = zr_alloc((size_t)together * sizeof *part->ends, error);
+        if (!part->ends)
+            return ZERO_ERR_MEMORY;
+        for (part->files = 0; part->files < together; part->files++)
+            part->paths[part->files] = files[part->files].path;
+        ZERO_TRY(zr_text_measure(part->paths, together, part->ends, error));
+    }
+    part->bytes = (int64_t)(files->kind == ZR_SOURCE_TEXT ? part->ends[together - 1] : files->kind == ZR_SOURCE_JSONL ? part->records.length : part->tokens.ids.length);
+    *used = together;
+    return ZERO_OK;
+}
+
+static zero_status open_parts(zr_corpus *corpus, zero_error *error)
+{
+    int count = 0, at = 0;
+    for (int i = 0; i < corpus->source_count; i++)
+        count += corpus->sources[i].path_count;
+    file *files = zr_alloc((size_t)count * sizeof *files, error);
+    if (!files)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < corpus->source_count; i++) {
+        const zr_source *source = &corpus->sources[i];
+        for (int p = 0; p < source->path_count; p++)
+            files[at++] = (file){.path = source->paths[p], .source = source, .kind = zr_source_kind_of(source, source->paths[p]), .stream = corpus->stream_count > 1 ? i : 0};
+    }
+    zero_status status = ZERO_OK;
+    for (int i = 0, used = 0; i < count && status == ZERO_OK; i += used)
+        status = open_part(corpus, files + i, count - i, &used, error);
+    zr_free(files);
+    return status;
+}
+
+static zero_status check_weights(zr_corpus *corpus, zero_error *error)
+{
+    const zr_source *with = NULL, *without = NULL;
+    double sum = 0;
+    for (int i = 0; i < corpus->source_count; i++) {
+        *(corpus->sources[i].weight > 0 ? &with : &without) = &corpus->sources[i];
+        sum += corpus->sources[i].weight;
+    }
+    if (!isfinite(sum))
+        return zr_fail(error, ZERO_ERR_USAGE, "the weights of the data, up to that of \"%s\", are so large that their sum is not finite: only their ratios count", with->written);
+    if (with && without)
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has a weight and \"%s\" has none: either all data have one or none has", with->written, without->written);
+    corpus->stream_count = with ? corpus->source_count : 1;
+    return ZERO_OK;
+}
+
+static zero_status open_all(zr_corpus *corpus, zero_error *error)
+{
+    const zr_corpus_options *options = &corpus->options;
+    if (options->count < 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "no data file given");
+    corpus->sources = zr_alloc((size_t)options->count * sizeof *corpus->sources, error);
+    if (!corpus->sources)
+        return ZERO_ERR_MEMORY;
+    for (; corpus->source_count < options->count; corpus->source_count++)
+        ZERO_TRY(zr_source_parse(options->arguments[corpus->source_count], &corpus->sources[corpus->source_count], error));
+    ZERO_TRY(check_weights(corpus, error));
+    return open_parts(corpus, error);
+}
+
+zero_status zr_corpus_open(const zr_corpus_options *options, zr_corpus **out, zero_error *error)
+{
+    zr_corpus *corpus = zr_alloc(sizeof *corpus, error);
+    *out = NULL;
+    if (!corpus)
+        return ZERO_ERR_MEMORY;
+    corpus->options = *options;
+    zero_status status = open_all(corpus, error);
+    if (status == ZERO_OK)
+        *out = corpus;
+    else
+        zr_corpus_close(corpus);
+    return status;
+}
+
+void zr_corpus_close(zr_corpus *corpus)
+{
+    if (!corpus)
+        return;
+    for (int i = 0; i < corpus->part_count; i++) {
+        zr_file_unmap(&corpus->parts[i].records);
+        zr_token_file_close(&corpus->parts[i].tokens);
+        zr_free(corpus->parts[i].paths);
+        zr_free(corpus->parts[i].ends);
+        zr_free(corpus->parts[i].ids);
+    }
+    for (int i = 0; i < corpus->source_count; i++)
+        zr_source_free(&corpus->sources[i]);
+    zr_free(corpus->parts);
+    zr_free(corpus->sources);
+    zr_free(corpus);
+}
+
+int64_t zr_corpus_bytes(const zr_corpus *corpus)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < corpus->part_count; i++)
+        bytes += corpus->parts[i].bytes;
+    return bytes;
+}
+
+const char *zr_corpus_name(const zr_corpus *corpus)
+{
+    return corpus->sources[0].paths[0];
+}
+
+int64_t zr_corpus_empty(const zr_corpus *corpus)
+{
+    int64_t empty = 0;
+    for (int i = 0; i < corpus->part_count; i++)
+        empty += corpus->parts[i].empty;
+    return empty;
+}
+
+void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total)
+{
+    if (corpus->options.watch.beat)
+        corpus->options.watch.beat(corpus->options.watch.user, name, done, total);
+}

@@ -1,0 +1,80 @@
+#include "files/reads.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "corpus/source.h"
+
+#include <dirent.h>
+#include <string.h>
+
+zero_status zr_reads_add(zr_reads *reads, const char *path, const char *option, zero_error *error)
+{
+    if (!path || !zr_path_exists(path))
+        return ZERO_OK;
+    if (reads->count == reads->capacity) {
+        int capacity = reads->capacity * 2 + 8;
+        zr_read *at = zr_realloc(reads->at, (size_t)capacity * sizeof *at, error);
+        if (!at)
+            return ZERO_ERR_MEMORY;
+        reads->at = at;
+        reads->capacity = capacity;
+    }
+    char *copy = zr_strdup(path, error);
+    if (!copy)
+        return ZERO_ERR_MEMORY;
+    reads->at[reads->count++] = (zr_read){copy, option};
+    return ZERO_OK;
+}
+
+zero_status zr_reads_add_data(zr_reads *reads, const char *const *written, int count, const char *option, zero_error *error)
+{
+    zero_status status = ZERO_OK;
+    for (int i = 0; i < count && status == ZERO_OK; i++) {
+        zr_source source;
+        if (zr_source_parse(written[i], &source, NULL) != ZERO_OK)
+            continue;
+        for (int p = 0; p < source.path_count && status == ZERO_OK; p++)
+            status = zr_reads_add(reads, source.paths[p], option, error);
+        zr_source_free(&source);
+    }
+    return status;
+}
+
+void zr_reads_free(zr_reads *reads)
+{
+    for (int i = 0; i < reads->count; i++)
+        zr_free(reads->at[i].path);
+    zr_free(reads->at);
+    *reads = (zr_reads){0};
+}
+
+// Some file systems leave it to lstat to say what an entry is (DT_UNKNOWN).
+static bool is_link(const char *path, unsigned char type)
+{
+    return type == DT_LNK || (type == DT_UNKNOWN && zr_path_is_link(path));
+}
+
+// A directory of links, as Hugging Face's cache has them, is read where they lead.
+static bool has_a_link_into(const char *directory, const char *place)
+{
+    DIR *entries = opendir(directory);
+    bool found = false;
+    for (struct dirent *entry; entries && !found && (entry = readdir(entries));) {
+        char *path = zr_sprintf(NULL, "%s/%s", directory, entry->d_name);
+        found = path && is_link(path, entry->d_type) && zr_path_lies_in(path, place);
+        zr_free(path);
+    }
+    if (entries)
+        closedir(entries);
+    return found;
+}
+
+zero_status zr_reads_spare(const zr_reads *reads, const char *doomed, zero_error *error)
+{
+    for (int i = 0; reads && zr_path_exists(doomed) && i < reads->count; i++) {
+        const zr_read *read = &reads->at[i];
+        if (zr_path_lies_in(read->path, doomed) || has_a_link_into(read->path, doomed))
+            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is read by this command (%s %s): it is not replaced; choose another place for what is written", doomed, read->option, read->path);
+    }
+    return ZERO_OK;
+}

@@ -1,0 +1,195 @@
+// A checkpoint that is written while the next step is computed: states do not change between two updates, so each rank's thread writes them
+// from where they lie, piece after piece as the update will come to them, and the update waits for a piece that is not written yet.
+//
+//   rank's thread   begin (names, files) | forward, backward ........ | update: await piece p, change it | end (manifest, name)
+//   beside                                 write piece 0, 1, 2, ... fsync
+//
+// Invariant, under the lock: pieces below `written` have been copied from where they lie, so they may change; `ended` once all are on the disk, or one has
+// failed. No second copy: what a rank needs besides are the blocks of base/direct.c.
+#define _GNU_SOURCE
+#include "comm/agree.h"
+#include "files/checkpoint.h"
+
+#include "base/alloc.h"
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <time.h>
+
+struct zero_checkpoint {
+    zero_engine *engine;
+    zr_state_vectors vectors;
+    zr_states_saving *saving; // NULL: written already
+    zr_workers *thread;
+    pthread_mutex_t lock;
+    pthread_cond_t advanced;
+    int written;
+    bool ended;
+    zero_status status; // once ended
+    zero_error error;
+};
+
+static void advance(zero_checkpoint *c, int written, bool ended, zero_status status)
+{
+    pthread_mutex_lock(&c->lock);
+    c->written = written;
+    c->ended = ended;
+    c->status = status;
+    pthread_cond_broadcast(&c->advanced);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void write_all(void *argument)
+{
+    zero_checkpoint *c = argument;
+    int parts = c->vectors.of->view.parts;
+    zero_status status = ZERO_OK;
+    for (int part = 0; part < parts && status == ZERO_OK; part++) {
+        status = zr_states_save_part(c->saving, part, &c->error);
+        if (status == ZERO_OK)
+            advance(c, part + 1, false, ZERO_OK);
+    }
+    if (status == ZERO_OK)
+        status = zr_states_save_sync(c->saving, &c->error);
+    advance(c, parts, true, status);
+}
+
+// Until a piece is written, or all is on the disk; a disk may take its time, so the other ranks hear of it.
+static void await(zero_checkpoint *c, int piece, bool all)
+{
+    zero_comm *comm = zr_engine_comm(c->engine);
+    pthread_mutex_lock(&c->lock);
+    for (int64_t before = 0, now; !c->ended && (all || c->written <= piece); before = now) {
+        struct timespec soon;
+        clock_gettime(CLOCK_MONOTONIC, &soon);
+        soon.tv_sec++;
+        pthread_cond_timedwait(&c->advanced, &c->lock, &soon);
+        now = zr_states_save_moved(c->saving);
+        if (now != before || all)
+            zr_comm_progress(comm, comm->step);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+// A save that has failed harms nobody: what it has not written may change.
+static zero_status await_piece(void *user, int piece, zero_error *error)
+{
+    zero_checkpoint *c = user;
+    zr_recorder *recorder = zr_engine_comm(c->engine)->recorder;
+    int64_t begin = zr_recorder_begin(recorder);
+    await(c, piece, false);
+    zr_recorder_add(recorder, ZR_ACTIVITY_checkpoint_wait, begin, 0, 0, -1);
+    return ZERO_OK;
+}
+
+static void init(zero_checkpoint *c, zero_engine *engine)
+{
+    pthread_condattr_t clock;
+    *c = (zero_checkpoint){.engine = engine};
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->advanced, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
+static void destroy(zero_checkpoint *c)
+{
+    zr_engine_guard(c->engine, NULL);
+    zr_workers_destroy(c->thread);
+    zr_state_vectors_free(&c->vectors);
+    pthread_cond_destroy(&c->advanced);
+    pthread_mutex_destroy(&c->lock);
+    zr_free(c);
+}
+
+static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more, zero_error *error)
+{
+    json_t *state;
+    zero_comm *comm = zr_engine_comm(c->engine);
+    zero_status status = zr_checkpoint_describe(c->engine, directory, more, &c->vectors, &state, error);
+    if (status == ZERO_OK)
+        status = zr_states_save_begin(comm, directory, c->vectors.of, c->vectors.count, state, &c->saving, error);
+    json_decref(state);
+    ZERO_TRY(status);
+    status = zr_workers_create(1, 1, &c->thread, &c->error); // which zero_end_checkpoint tells
+    if (status == ZERO_OK)
+        status = zr_workers_submit(c->thread, write_all, c, &c->error);
+    if (status != ZERO_OK) // ends with everyone else
+        advance(c, 0, true, status);
+    zr_engine_guard(c->engine, &(zr_guard){await_piece, c});
+    return ZERO_OK;
+}
+
+static zero_status await_nothing(void *user, int piece, zero_error *error)
+{
+    return ZERO_OK;
+}
+
+// All of it is written here. Until zero_end_checkpoint the same is refused as where it is written beside the steps.
+static zero_status save_at_once(zero_checkpoint *c, const char *directory, json_t *more, zero_error *error)
+{
+    ZERO_TRY(zr_checkpoint_save(c->engine, directory, more, error));
+    zr_engine_guard(c->engine, &(zr_guard){await_nothing, NULL});
+    return ZERO_OK;
+}
+
+zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json_t *more, zero_checkpoint **out, zero_error *error)
+{
+    *out = NULL;
+    zero_status status = zr_engine_may_change(engine, "zero_begin_checkpoint", error); // one at a time
+    if (status != ZERO_OK) {
+        json_decref(more);
+        return status;
+    }
+    zero_checkpoint *c = zr_alloc(sizeof *c, error);
+    status = zr_comm_agree(zr_engine_comm(engine), c ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    if (status != ZERO_OK) {
+        json_decref(more);
+        zr_free(c);
+        return status;
+    }
+    init(c, engine);
+    status = zr_engine_can_guard(engine) ? begin(c, directory, more, error) : save_at_once(c, directory, more, error);
+    if (status == ZERO_OK)
+        *out = c;
+    else
+        destroy(c);
+    return status;
+}
+
+zero_status zero_begin_checkpoint(zero_engine *engine, const char *directory, zero_checkpoint **out, zero_error *error)
+{
+    ZR_NEED(error, out);
+    *out = NULL;
+    ZR_NEED(error, engine);
+    ZR_NEED(error, directory);
+    return zr_checkpoint_begin(engine, directory, NULL, out, error);
+}
+
+zero_status zero_end_checkpoint(zero_checkpoint *c, zero_error *error)
+{
+    zero_status status = ZERO_OK;
+    if (!c)
+        return ZERO_OK;
+    if (c->saving) {
+        await(c, 0, true);
+        status = zr_states_save_end(c->saving, c->status, &c->error);
+    }
+    if (error)
+        *error = c->error;
+    destroy(c);
+    return status;
+}
+
+void zr_checkpoint_abandon(zero_checkpoint *c)
+{
+    if (!c)
+        return;
+    if (c->saving) {
+        zr_states_save_cancel(c->saving);
+        await(c, 0, true);
+        zr_states_save_abandon(c->saving);
+    }
+    destroy(c);
+}

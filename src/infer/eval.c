@@ -1,0 +1,140 @@
+// zero_eval: the mean loss of a whole text.
+#include "base/alloc.h"
+#include "comm/agree.h"
+#include "engine/engine.h"
+#include "files/run_directory.h"
+#include "infer/reading.h"
+#include "infer/windows.h"
+#include "setup/load.h"
+#include "setup/same_inputs.h"
+#include <zero/tools.h>
+
+enum { TOKENS_AT_ONCE = 4096 };
+
+typedef struct subject { // what is evaluated, on what
+    zero_eval_options options; // as given, with the model's own directory
+    char *model_dir;
+    zr_loaded loaded;
+    zr_chat chat;
+    zr_reading_progress progress;
+    zr_corpus *corpus;
+    zr_dataset dataset;
+} subject;
+
+static zr_load_options load_options_of(const zero_eval_options *options)
+{
+    return (zr_load_options){.directory = options->model_dir, .config_path = options->config_path, .dtype = options->dtype,
+                             .device_memory = options->device_memory, .host_memory = options->host_memory, .threads = options->threads,
+                             .backend = options->backend, .ignore_unused = options->ignore_unused, .logger = options->logger};
+}
+
+static zero_status read_data(zero_comm *comm, const zero_eval_options *options, int64_t seq, subject *s, zero_error *error)
+{
+    const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
+    const zr_reading reading = zr_reading_of(comm, options->threads, s->loaded.tokenizer, s->loaded.shape.vocab, seq);
+    ZERO_TRY(zr_reading_chat(options->model_dir, NULL, options->chat, &s->chat, error));
+    const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &s->chat,
+                                      .watch = zr_reading_watch(&s->progress, comm, logger)};
+    ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
+    zr_reading_warn(s->loaded.tokenizer, logger);
+    ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error));
+    zr_reading_warn_empty(s->corpus, logger);
+    return ZERO_OK;
+}
+
+static zero_status accept(const zero_comm *comm, const zero_eval_options *options, subject *s, zero_error *error)
+{
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    if (!options->model_dir || !options->data)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.%s is missing", options->data ? "model_dir" : "data");
+    ZERO_TRY(zr_model_directory(options->model_dir, comm->rank == 0 ? &options->logger : NULL, &s->model_dir, error));
+    s->options = *options;
+    s->options.model_dir = s->model_dir;
+    return ZERO_OK;
+}
+
+static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, subject *s, zero_error *error)
+{
+    ZERO_TRY(accept(comm, given, s, error));
+    const zero_eval_options *options = &s->options;
+    zr_load_options load = load_options_of(options);
+    ZERO_TRY(zr_load_shape(comm, &load, &s->loaded, error));
+    int64_t seq = options->seq ? options->seq : s->loaded.shape.positions;
+    if (seq < 1 || seq > s->loaded.shape.positions)
+        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)seq, (long long)s->loaded.shape.positions);
+    return read_data(comm, options, seq, s, error);
+}
+
+static zero_status compare_inputs(zero_comm *comm, subject *s, zero_error *error)
+{
+    const zero_eval_options *options = &s->options;
+    const zr_watch watch = zr_reading_watch(&s->progress, comm, comm->rank == 0 ? &options->logger : NULL);
+    zr_fingerprints list = {0};
+    if (comm->size == 1)
+        return ZERO_OK;
+    zr_same_number(&list, "--seq", s->dataset.seq);
+    zr_same_config(&list, s->loaded.config);
+    zr_same_model(&list, &s->loaded.model_config);
+    zr_same_tokenizer(&list, options->model_dir, s->loaded.tokenizer);
+    zr_same_dataset(&list, "text", &s->dataset, 0, &watch);
+    return zr_comm_compare_fingerprints(comm, &list, error);
+}
+
+// Bytes of the text that the tokens of a window stand for whose loss is measured. A special token stands for none.
+static void count_window(const subject *s, int64_t window, int32_t *tokens, int32_t *targets, zr_buffer *text, int64_t *bytes)
+{
+    zr_dataset_eval_batch(&s->dataset, window, 1, tokens, targets);
+    for (int64_t i = 0; i < s->dataset.seq && !text->failed; i++) {
+        text->length = 0;
+        if (targets[i] >= 0 && !zr_tokenizer_is_special(s->loaded.tokenizer, targets[i]))
+            zr_tokenizer_decode(s->loaded.tokenizer, targets[i], text);
+        *bytes += (int64_t)text->length;
+    }
+}
+
+static zero_status count_bytes(const subject *s, int64_t *bytes, zero_error *error)
+{
+    zr_buffer text = {0};
+    int64_t seq = s->dataset.seq;
+    int32_t *both = zr_alloc((size_t)(2 * seq) * sizeof *both, error);
+    *bytes = 0;
+    for (int64_t i = 0; both && i < zr_dataset_eval_windows(&s->dataset); i++)
+        count_window(s, i, both, both + seq, &text, bytes);
+    bool failed = text.failed || !both;
+    zr_free(both);
+    zr_buffer_free(&text);
+    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to count the bytes of the text") : ZERO_OK;
+}
+
+static zero_status measure(zero_comm *comm, subject *s, zero_eval_result *out, zero_error *error)
+{
+    int64_t windows = zr_dataset_eval_windows(&s->dataset), batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / s->dataset.seq));
+    zr_load_options load = load_options_of(&s->options);
+    zr_windows_result result;
+    ZERO_TRY(zr_load_weights(comm, &load, batch, s->dataset.seq, &s->loaded, error));
+    ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, &result, error));
+    *out = (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
+    return count_bytes(s, &out->bytes, error);
+}
+
+zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_eval_result *out, zero_error *error)
+{
+    ZR_NEED(error, comm);
+    ZR_NEED(error, options);
+    ZR_NEED(error, out);
+    subject s = {0};
+    zero_status status = zr_comm_agree(comm, read_inputs(comm, options, &s, error), error);
+    if (status == ZERO_OK)
+        status = compare_inputs(comm, &s, error);
+    if (status == ZERO_OK)
+        status = measure(comm, &s, out, error);
+    if (status != ZERO_OK) // where only this rank failed the others would wait
+        zero_comm_abort(comm, error ? error->message : zero_status_text(status));
+    zr_dataset_free(&s.dataset);
+    zr_corpus_close(s.corpus);
+    zr_chat_free(&s.chat);
+    zr_loaded_free(&s.loaded);
+    zr_free(s.model_dir);
+    return status;
+}

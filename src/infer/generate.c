@@ -1,0 +1,82 @@
+// zero_generate: text from a model directory, on one rank.
+#include "base/alloc.h"
+#include "files/run_directory.h"
+#include "infer/ends.h"
+#include "infer/sampler.h"
+#include "setup/load.h"
+
+enum { BATCH = 8, BATCH_MOST = 4096 };
+
+typedef struct job {
+    const zero_generate_options *options;
+    char *model_dir; // of the model itself
+    zr_loaded loaded;
+    zr_chat chat;
+    zr_prompts prompts;
+    zr_ids ends;
+} job;
+
+static zero_status check(const zero_generate_options *options, zero_error *error)
+{
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    if (!options->model_dir || !options->emit)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.%s is missing", options->emit ? "model_dir" : "emit");
+    if (options->temperature < 0 || options->top_k < 0 || !(options->top_p > 0 && options->top_p <= 1) || options->tokens < 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: temperature %g, top_k %d, top_p %g, tokens %lld: the first and second must be 0 or more, top_p in (0, 1], tokens 1 or more",
+                       options->temperature, options->top_k, options->top_p, (long long)options->tokens);
+    if (options->batch < 0 || options->batch > BATCH_MOST || options->prompt_count < 0 || (options->prompt_count && !options->prompts))
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: batch %lld, prompt_count %lld%s: the first must be from 0 to %d, the second 0 or more", (long long)options->batch,
+                       (long long)options->prompt_count, options->prompts ? "" : " without prompts", BATCH_MOST);
+    return ZERO_OK;
+}
+
+// Prompts become tokens before the weights are read: one that does not is known at once.
+static zero_status read_prompts(job *j, zero_error *error)
+{
+    static const char *const none[] = {""};
+    const zero_generate_options *options = j->options;
+    const zr_tokenizer *tokenizer = j->loaded.tokenizer;
+    const zr_chat *chat = options->chat ? &j->chat : NULL;
+    bool any = options->prompt_count > 0;
+    if (chat)
+        ZERO_TRY(zr_chat_load(j->model_dir, options->chat, &j->chat, error));
+    ZERO_TRY(zr_prompts_encode(tokenizer, chat, any ? options->prompts : none, any ? options->prompt_count : 1, &j->prompts, error));
+    return options->ignore_end ? ZERO_OK : zr_ends_read(j->model_dir, tokenizer, chat, &j->ends, error);
+}
+
+static zero_status generate(zero_comm *comm, job *j, zero_error *error)
+{
+    const zero_generate_options *options = j->options;
+    zr_loaded *loaded = &j->loaded;
+    ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &j->model_dir, error));
+    const zr_load_options load = {.directory = j->model_dir, .config_path = options->config_path, .dtype = options->dtype,
+                                  .device_memory = options->device_memory, .host_memory = options->host_memory, .threads = options->threads,
+                                  .backend = options->backend, .ignore_unused = options->ignore_unused, .logger = options->logger};
+    const zr_sampling how = {.prompts = &j->prompts, .tokens = options->tokens, .batch = options->batch ? options->batch : BATCH,
+                             .temperature = options->temperature, .top_k = options->top_k, .top_p = options->top_p, .seed = options->seed, .ends = &j->ends,
+                             .logger = &options->logger};
+    const zr_sample_sink sink = {.emit = options->emit, .finish = options->finish, .user = options->user};
+    ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
+    ZERO_TRY(read_prompts(j, error));
+    ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
+    ZERO_TRY(zr_sample_check_memory(loaded->engine, &loaded->model_config, &how, error));
+    return zr_sample(loaded->engine, &loaded->model_config, loaded->tokenizer, &how, &sink, error);
+}
+
+zero_status zero_generate(const zero_generate_options *options, zero_error *error)
+{
+    ZR_NEED(error, options);
+    zero_comm *comm = NULL;
+    ZERO_TRY(check(options, error));
+    ZERO_TRY(zero_comm_self(&comm, error));
+    job j = {.options = options};
+    zero_status status = generate(comm, &j, error);
+    zr_prompts_free(&j.prompts);
+    zr_ids_free(&j.ends);
+    zr_chat_free(&j.chat);
+    zr_loaded_free(&j.loaded);
+    zr_free(j.model_dir);
+    zero_comm_destroy(comm);
+    return status;
+}

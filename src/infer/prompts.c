@@ -1,0 +1,85 @@
+#include "infer/prompts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct encoding {
+    const zr_tokenizer *tokenizer;
+    const zr_chat *chat;
+    zr_encoder *encoder;
+    zr_document document; // of a chat
+    zr_prompts *out;
+} encoding;
+
+static void append_all(zr_ids *ids, const int32_t *from, int count)
+{
+    for (int i = 0; i < count; i++)
+        zr_ids_append(ids, from[i]);
+}
+
+static zero_status append_text(encoding *e, const char *text, size_t length, const char *name, zero_error *error)
+{
+    return zr_encoder_append(e->encoder, ZR_ENCODE_SPECIAL, text, 0, length, name, &e->out->ids, error);
+}
+
+static zero_status append_chat(encoding *e, const char *text, const char *name, zero_error *error)
+{
+    zr_document_clear(&e->document);
+    ZERO_TRY(zr_chat_ask(e->chat, text, name, &e->document, error));
+    if (e->document.text.failed)
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it as a chat", name);
+    return append_text(e, e->document.text.data, e->document.text.length, name, error);
+}
+
+static zero_status append_prompt(encoding *e, const char *text, const char *name, zero_error *error)
+{
+    const int32_t *before, *after;
+    int before_count, after_count;
+    zr_ids *ids = &e->out->ids;
+    int64_t first = ids->count;
+    if (e->chat)
+        return append_chat(e, text, name, error);
+    zr_tokenizer_template(e->tokenizer, &before, &before_count, &after, &after_count);
+    append_all(ids, before, before_count);
+    ZERO_TRY(append_text(e, text, strlen(text), name, error));
+    append_all(ids, after, after_count);
+    if (ids->count == first && append_text(e, "\n", 1, name, NULL) != ZERO_OK)
+        ids->count = first;
+    if (ids->count == first)
+        zr_ids_append(ids, 0);
+    return ZERO_OK;
+}
+
+static zero_status encode_all(encoding *e, const char *const *texts, int64_t count, zero_error *error)
+{
+    zr_prompts *out = e->out;
+    for (int64_t p = 0; p < count; p++) {
+        char name[48];
+        snprintf(name, sizeof name, count > 1 ? "prompt %lld" : "the prompt", (long long)p);
+        ZERO_TRY(append_prompt(e, texts[p] ? texts[p] : "", name, error));
+        out->first[p + 1] = out->ids.count;
+        out->longest = ZR_MAX(out->longest, out->first[p + 1] - out->first[p]);
+    }
+    return out->ids.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the tokens of %lld prompts", (long long)count) : ZERO_OK;
+}
+
+zero_status zr_prompts_encode(const zr_tokenizer *tokenizer, const zr_chat *chat, const char *const *texts, int64_t count, zr_prompts *out, zero_error *error)
+{
+    encoding e = {.tokenizer = tokenizer, .chat = chat, .out = out};
+    *out = (zr_prompts){.count = count, .first = zr_alloc((size_t)(count + 1) * sizeof *out->first, error)};
+    zero_status status = out->first ? zr_encoder_create(tokenizer, &e.encoder, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = encode_all(&e, texts, count, error);
+    zr_encoder_destroy(e.encoder);
+    zr_document_free(&e.document);
+    if (status != ZERO_OK)
+        zr_prompts_free(out);
+    return status;
+}
+
+void zr_prompts_free(zr_prompts *prompts)
+{
+    zr_ids_free(&prompts->ids);
+    zr_free(prompts->first);
+    *prompts = (zr_prompts){0};
+}

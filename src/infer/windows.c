@@ -1,0 +1,81 @@
+#include "infer/windows.h"
+
+#include "base/exact.h"
+#include "comm/agree.h"
+#include "engine/engine.h"
+
+typedef struct reader {
+    zero_engine *engine;
+    const zr_dataset *dataset;
+    int64_t batch, batches, used; // windows of a batch; batches of the text; of those, read
+    int32_t *tokens, *targets;    // (batch, seq)
+    zr_exact sum;                 // of mean loss x targets that count, in windows
+    int64_t windows, counted;     // counted: targets that count
+    const zr_windows_leave *leave;
+    int64_t left;
+} reader;
+
+zero_status zr_windows_check_files(zero_comm *comm, const zr_dataset *dataset, zero_error *error)
+{
+    zero_status status = zr_dataset_check_files(dataset, error);
+    if (status != ZERO_OK)
+        zero_comm_abort(comm, error->message);
+    return status;
+}
+
+// The n-th of the batches that are read: evenly spread over all of them.
+static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *error)
+{
+    int64_t seq = r->dataset->seq, first = n * r->batches / r->used * r->batch;
+    int64_t count = ZR_MIN(r->batch, zr_dataset_eval_windows(r->dataset) - first);
+    zr_dataset_eval_batch(r->dataset, first, count, r->tokens, r->targets);
+    ZERO_TRY(zr_windows_check_files(zr_engine_comm(r->engine), r->dataset, error));
+    zero_tensors input = {.count = 2, .at = {{.data = r->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {count, seq}},
+                                             {.data = r->targets, .dtype = ZERO_I32, .dims = 2, .shape = {count, seq}}}};
+    double loss;
+    ZERO_TRY(zero_evaluate(r->engine, &input, &loss, error));
+    if (counts) {
+        int64_t tokens = zr_targets_counted(r->targets, count * seq);
+        zr_exact_add(&r->sum, loss * ((double)tokens / (double)seq)); // where none is masked just the number of windows
+        r->windows += count;
+        r->counted += tokens;
+    }
+    return ZERO_OK;
+}
+
+// A rank that has no batch left takes part with one that does not count: evaluating is collective.
+static zero_status read_all(reader *r, zero_error *error)
+{
+    zero_comm *comm = zr_engine_comm(r->engine);
+    for (int64_t round = 0; round * comm->size < r->used; round++) {
+        r->left = r->leave && r->leave->wanted(r->leave->user);
+        if (r->leave)
+            ZERO_TRY(zr_comm_agree_on_largest(comm, &r->left, error));
+        if (r->left)
+            break;
+        int64_t n = round * comm->size + comm->rank;
+        ZERO_TRY(read_batch(r, n < r->used ? n : 0, n < r->used, error));
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch, int64_t most, const zr_windows_leave *leave, zr_windows_result *out, zero_error *error)
+{
+    zero_comm *comm = zr_engine_comm(engine);
+    int64_t windows = zr_dataset_eval_windows(dataset), batches = (windows + batch - 1) / batch;
+    reader r = {.engine = engine, .dataset = dataset, .batch = batch, .batches = batches, .used = most > 0 ? ZR_MIN(most, batches) : batches, .leave = leave};
+    size_t bytes = (size_t)(batch * dataset->seq) * sizeof(int32_t);
+    zr_exact_zero(&r.sum);
+    r.tokens = zr_alloc(bytes, error);
+    r.targets = zr_alloc(bytes, error);
+    zero_status status = r.tokens && r.targets ? read_all(&r, error) : ZERO_ERR_MEMORY;
+    zr_free(r.tokens);
+    zr_free(r.targets);
+    ZERO_TRY(status);
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r.sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r.windows, 1, ZERO_I64, ZR_SUM, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r.counted, 1, ZERO_I64, ZR_SUM, error));
+    double counted = (double)r.counted / (double)dataset->seq;
+    *out = (zr_windows_result){.loss = r.counted ? zr_exact_value(&r.sum) / counted : 0, .windows = r.windows, .tokens = r.counted, .left = r.left};
+    return ZERO_OK;
+}

@@ -1,0 +1,208 @@
+// The supervisor: waits for its children, passes on what it is asked, tells the others when one fails, and ends those that do not end by
+// themselves.
+// Invariant: it returns only when every child is reaped.
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "base/bytes_text.h"
+#include "base/cgroup.h"
+#include "base/clock.h"
+#include "launch/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// After a failure the ranks hear of it from each other and end with a message of their own; then they are asked, then made to.
+static const double ASK_AFTER = 0.7, KILL_AFTER = 1.4, LOOK_EVERY = 0.05; // seconds
+// Asked to end, the ranks have their time; from the first that has ended on, the others have this much.
+static const double GRACE = 30, LINGER = 10;
+
+typedef struct watch {
+    zr_local_host *host;
+    zr_child *children;
+    struct pollfd *polls;
+    const zero_run_options *options;
+    int alive, first; // rank of the first that failed, -1: none
+    int signal;       // that the caller wants the ranks to end with, 0: none
+    double failed_at; // when the end of a failure began
+    double kill_at;   // of an end that was asked for
+    int sent;         // the strongest signal that was sent to all
+    int noted;        // of *options->notes
+    int dead;         // ranks that a signal ended which was not sent here
+    zr_cgroup_memory memory; // before the ranks began
+} watch;
+
+static bool ended_badly(int wait_status)
+{
+    return !WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0;
+}
+
+static void wait_a_little(watch *w)
+{
+    int count = 0;
+    for (int r = 0; r < w->host->ranks; r++)
+        if (w->children[r].pid && w->children[r].pidfd >= 0)
+            w->polls[count++] = (struct pollfd){.fd = w->children[r].pidfd, .events = POLLIN};
+    if (count == w->alive)
+        poll(w->polls, (nfds_t)count, (int)(LOOK_EVERY * 1e3));
+    else
+        zr_sleep_seconds(LOOK_EVERY / 5);
+}
+
+static void reap(watch *w)
+{
+    for (int r = 0; r < w->host->ranks; r++) {
+        zr_child *child = &w->children[r];
+        int status;
+        if (!child->pid || waitpid(child->pid, &status, WNOHANG) != child->pid)
+            continue;
+        if (child->pidfd >= 0)
+            close(child->pidfd);
+        *child = (zr_child){.pidfd = -1, .wait_status = status};
+        w->alive--;
+        zr_local_host_note_death(w->host, r, status);
+        if (w->signal)
+            w->kill_at = fmin(w->kill_at, zr_clock_seconds() + LINGER);
+        if (!ended_badly(status) || (w->sent && !w->signal))
+            continue;
+        w->dead += WIFSIGNALED(status);
+        if (w->first < 0)
+            w->failed_at = zr_clock_seconds();
+        if (w->first < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(w->children[w->first].wait_status)))
+            w->first = r;
+    }
+}
+
+static void pass_on(const watch *w, int number)
+{
+    for (int r = 0; r < w->host->ranks; r++) {
+        if (w->children[r].pid) {
+            kill(w->children[r].pid, number);
+            kill(w->children[r].pid, SIGCONT); // a stopped rank hears nothing
+        }
+    }
+}
+
+static void send_all(watch *w, int number)
+{
+    pass_on(w, number);
+    w->sent = number;
+}
+
+// What the caller asks for: SIGINT may have reached the ranks from the terminal already, so it is another one that asks them.
+static void obey(watch *w)
+{
+    const zero_run_options *options = w->options;
+    if (options->notes && *options->notes != w->noted) {
+        w->noted = *options->notes;
+        pass_on(w, SIGUSR1);
+    }
+    if (!options->stop || !*options->stop || w->signal)
+        return;
+    w->signal = *options->stop;
+    w->kill_at = options->grace_seconds < 0 ? INFINITY : zr_clock_seconds() + (options->grace_seconds > 0 ? options->grace_seconds : GRACE);
+    send_all(w, w->signal == SIGINT ? SIGTERM : w->signal);
+}
+
+static void end_the_rest(watch *w)
+{
+    double now = zr_clock_seconds();
+    bool late = w->signal ? now > w->kill_at : w->first >= 0 && now - w->failed_at > KILL_AFTER;
+    if (late && w->sent != SIGKILL)
+        send_all(w, SIGKILL);
+    else if (w->first >= 0 && !w->sent && now - w->failed_at > ASK_AFTER)
+        send_all(w, SIGTERM);
+}
+
+// The words of a rank that gave up are the message; without them the first failure is told as the communicator noticed it.
+static const char *own_words(const zr_local_failure *failure)
+{
+    char prefix[96];
+    int length = snprintf(prefix, sizeof prefix, "rank %d gave up at step %lld: ", failure->rank, (long long)failure->step);
+    return strncmp(failure->message, prefix, (size_t)length) == 0 ? failure->message + length : failure->message;
+}
+
+static int code_of(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+// Whether a rank died of what it was sent at the caller's wish.
+static bool died_as_asked(const watch *w)
+{
+    for (int r = 0; r < w->host->ranks; r++) {
+        int status = w->children[r].wait_status, number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        if (number && w->signal && (number == w->sent || number == w->signal || number == SIGTERM))
+            return true;
+    }
+    return false;
+}
+
+// The kernel ends a process of a control group that has met its limit, and says so only in the group's counters.
+static void describe_memory(const watch *w, const zr_local_failure *failure, char *out, size_t size)
+{
+    const zr_cgroup_memory now = zr_cgroup_memory_look("");
+    char limit[ZR_BYTES_TEXT], need[ZR_BYTES_TEXT], plan[ZR_BYTES_TEXT + 64] = "";
+    int64_t bytes = 0;
+    *out = 0;
+    if (failure->signal != SIGKILL || now.kills <= w->memory.kills || now.limit == INT64_MAX)
+        return;
+    for (int r = 0; r < w->host->ranks; r++)
+        bytes += zr_local_host_status(w->host, r).need;
+    zr_bytes_text((double)now.limit, limit);
+    zr_bytes_text((double)bytes, need);
+    if (bytes)
+        snprintf(plan, sizeof plan, ", the plan of its %d rank%s needs %s", w->host->ranks, w->host->ranks == 1 ? "" : "s", need);
+    snprintf(out, size, ": the kernel ended it for memory: the limit of its control group is %s for all processes together%s; a smaller model or micro-batch, offload to NVMe, "
+             "or a higher limit helps, more ranks in the same group do not", limit, plan);
+}
+
+// The first failure that anyone noticed decides; a rank's own exit code, where it had one, is handed on.
+static zero_status report(const watch *w, int *exit_code, zero_error *error)
+{
+    zr_local_failure failure;
+    if (died_as_asked(w)) {
+        *exit_code = 128 + w->signal;
+        return zr_fail(error, ZERO_ERR_CANCELLED, "ended by signal %d (%s)", w->signal, strsignal(w->signal));
+    }
+    if (w->first < 0)
+        return ZERO_OK;
+    if (!zr_local_host_failure(w->host, &failure)) {
+        *exit_code = code_of(w->children[w->first].wait_status);
+        return zr_fail(error, ZERO_ERR_PEER, "rank %d ended with exit code %d", w->first, *exit_code);
+    }
+    int status = w->children[failure.rank].wait_status;
+    bool own = ended_badly(status) && !(WIFSIGNALED(status) && w->sent == WTERMSIG(status) && failure.signal == 0);
+    *exit_code = failure.signal ? 128 + failure.signal : own ? code_of(status) : zero_status_exit_code(failure.status);
+    char memory[512];
+    describe_memory(w, &failure, memory, sizeof memory);
+    return zr_fail(error, failure.status, "%s%s", own_words(&failure), memory);
+}
+
+zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, int *dead, zero_error *error)
+{
+    watch w = {.host = host, .children = children, .options = options, .first = -1, .memory = zr_cgroup_memory_look("")};
+    w.polls = zr_alloc((size_t)host->ranks * sizeof *w.polls, error);
+    zero_status no_memory = w.polls ? ZERO_OK : ZERO_ERR_MEMORY;
+    for (int r = 0; r < host->ranks; r++)
+        w.alive += children[r].pid != 0;
+    if (no_memory)
+        send_all(&w, SIGKILL);
+    while (w.alive > 0) {
+        if (no_memory)
+            zr_sleep_seconds(LOOK_EVERY);
+        else
+            wait_a_little(&w);
+        reap(&w);
+        obey(&w);
+        end_the_rest(&w);
+    }
+    zr_free(w.polls);
+    *dead = w.dead;
+    return no_memory ? no_memory : report(&w, exit_code, error);
+}

@@ -1,0 +1,132 @@
+#include "measure/bench_products.h"
+
+#include "base/clock.h"
+#include "memory/arena.h"
+#include "setup/machine.h"
+
+enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64, QUICK_ELEMS = 4 << 20 };
+#define SECONDS_A_SHAPE 0.25
+#define QUICK_SECONDS 0.05
+
+typedef struct shapes { // of a model, each once, with the calls of all units
+    int count;
+    zero_product_shape at[MOST_SHAPES];
+} shapes;
+
+static bool same(const zero_product_shape *a, const zero_product_shape *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a && a->trans_b == b->trans_b;
+}
+
+static double flops_of(const zero_product_shape *shape)
+{
+    return 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
+}
+
+// Of the same kind, with no operand above QUICK_ELEMS.
+static zero_product_shape part_of(const zero_product_shape *whole)
+{
+    zero_product_shape part = *whole;
+    while (ZR_MAX(ZR_MAX(part.m * part.k, part.k * part.n), part.m * part.n) > QUICK_ELEMS) {
+        int64_t *largest = part.m >= part.n && part.m >= part.k ? &part.m : part.n >= part.k ? &part.n : &part.k;
+        *largest = (*largest + 1) / 2;
+    }
+    return part;
+}
+
+static zero_status collect(const zr_plan *plan, shapes *out, zero_error *error)
+{
+    *out = (shapes){0};
+    for (int u = 0; u < plan->unit_count; u++) {
+        const zero_unit_sizes *sizes = &plan->units[u].sizes;
+        for (int p = 0; p < sizes->product_count; p++) {
+            int i = 0;
+            while (i < out->count && !same(&out->at[i], &sizes->products[p]))
+                i++;
+            if (i == MOST_SHAPES)
+                return zr_fail(error, ZERO_ERR_LIMIT, "a model with more than %d shapes of products", MOST_SHAPES);
+            if (i == out->count) {
+                out->at[out->count++] = sizes->products[p];
+                continue;
+            }
+            out->at[i].calls += sizes->products[p].calls;
+        }
+    }
+    return ZERO_OK;
+}
+
+typedef struct operands {
+    zr_queue *queue;
+    zr_arena arena;
+    char *a, *b, *d;
+} operands;
+
+static zero_status reserve(operands *o, zr_ledger *ledger, zero_dtype dtype, const shapes *shapes, zero_error *error)
+{
+    size_t a = 0, b = 0, d = 0, scratch = 0;
+    for (int i = 0; i < shapes->count; i++) {
+        const zero_product_shape *p = &shapes->at[i];
+        size_t needed = zr_product_scratch(o->queue, dtype, p);
+        a = ZR_MAX(a, (size_t)(p->m * p->k) * zero_dtype_bytes(dtype));
+        b = ZR_MAX(b, (size_t)(p->k * p->n) * zero_dtype_bytes(dtype));
+        d = ZR_MAX(d, (size_t)(p->m * p->n) * sizeof(float));
+        scratch = ZR_MAX(scratch, needed);
+    }
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, a + b + d + scratch + 4 * ZR_ALIGN, &o->arena, error));
+    o->a = zr_arena_take(&o->arena, a);
+    o->b = zr_arena_take(&o->arena, b);
+    o->d = zr_arena_take(&o->arena, d);
+    o->queue->scratch = zr_arena_take(&o->arena, scratch);
+    o->queue->scratch_bytes = scratch;
+    return ZERO_OK;
+}
+
+// A product of a step: of x^T (weight gradients) in fp32, others in the storage type.
+static zr_product product_of(zero_dtype dtype, const zero_product_shape *shape)
+{
+    return (zr_product){.dtype = dtype, .out = shape->trans_a ? ZERO_F32 : dtype, .m = shape->m, .n = shape->n, .k = shape->k,
+                        .trans_a = shape->trans_a, .trans_b = shape->trans_b};
+}
+
+// flops: of one call as the model makes it, of which `shape` may be a part.
+static zero_status time_shape(const zr_bench *bench, const operands *o, zero_dtype dtype, const zero_product_shape *shape, double flops, bool quick, zr_products_time *out,
+                              zero_error *error)
+{
+    const zr_product product = product_of(dtype, shape);
+    double parts = flops / flops_of(shape);
+    const zr_product_ops *ops = o->queue->backend->product;
+    double seconds[MOST_CALLS], total = 0;
+    int calls = 0;
+    ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
+    ZERO_TRY(zr_comm_barrier(bench->comm, error));
+    while (calls < (quick ? 2 : LEAST_CALLS) || (calls < MOST_CALLS && total < (quick ? QUICK_SECONDS : SECONDS_A_SHAPE))) {
+        double begin = zr_clock_seconds();
+        ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
+        seconds[calls] = zr_clock_seconds() - begin;
+        total += seconds[calls++];
+    }
+    out->median += shape->calls * parts * zr_median(seconds, calls);
+    out->best += shape->calls * parts * seconds[0];
+    out->flops += shape->calls * flops;
+    return ZERO_OK;
+}
+
+zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, bool quick, zr_products_time *out, zero_error *error)
+{
+    zr_ledger ledger = {0};
+    operands o = {0};
+    shapes shapes, timed;
+    zero_dtype dtype = plan->settings.precision.activations;
+    *out = (zr_products_time){0};
+    ZERO_TRY(collect(plan, &shapes, error));
+    timed = shapes;
+    for (int i = 0; i < shapes.count && quick; i++)
+        timed.at[i] = part_of(&shapes.at[i]);
+    ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &o.queue, error));
+    zero_status status = zr_comm_agree(bench->comm, reserve(&o, &ledger, dtype, &timed, error), error);
+    for (int i = 0; i < shapes.count && status == ZERO_OK; i++)
+        status = time_shape(bench, &o, dtype, &timed.at[i], flops_of(&shapes.at[i]), quick, out, error);
+    zr_arena_destroy(&o.arena);
+    zr_queue_close(o.queue);
+    return status;
+}

@@ -1,0 +1,61 @@
+// "libzero": {"offload": "auto"}: where states lie is chosen, of all that the configuration leaves open, by what fits and by the least
+// predicted time of a step (plan/predict.h).
+//
+//   stage x optimizer's tier x parameters' tier, each in the first of these forms that fits:
+//       sub-groups of 1 Mi, 256 Ki, 64 Ki elements, whole operators; the same in tiles, from few to many
+#ifndef ZR_SETUP_PLACEMENT_H
+#define ZR_SETUP_PLACEMENT_H
+
+#include "base/alloc.h"
+#include "config/config.h"
+#include "model/architecture.h"
+#include "plan/predict.h"
+
+enum { ZR_MOST_PLACEMENTS = 16, ZR_MOST_PLACEMENT_KEYS = 12 };
+
+typedef struct zr_placement {
+    int stage;
+    zero_tier optimizer, parameters;
+    int64_t sub_group;           // elements; 0: as the configuration says
+    int tiles;                   // index of zr_tiling_choices
+    bool fits;
+    int64_t tiers[ZERO_TIER_COUNT]; // bytes of a rank
+    zr_prediction step;
+    char excess[256];            // !fits: what is too much, in the last form that was tried
+} zr_placement;
+
+typedef struct zr_placement_question {
+    const zero_model *model;
+    const zr_lm_config *shape; // of the model, where it may be built anew with tiles; NULL: it may not
+    const zr_config *config;       // resolved, with libzero.offload auto
+    zero_shape batch;              // of a micro-batch, with the threads of a rank
+    zr_machine machine;            // its ranks and budgets
+    int sharers;                   // ranks that share the machine
+    zero_comm *comm;               // whose ranks choose together; one rank of its own where others are only planned
+    const char *backend;           // that the engine will have; NULL: cpu
+    const zero_logger *logger;
+} zr_placement_question;
+
+typedef struct zr_placement_answer {
+    int count, chosen;             // chosen -1: nothing fits
+    zr_placement at[ZR_MOST_PLACEMENTS]; // what fits first, by the predicted step; then what does not, nearest tiers first
+    bool with_disk;                // NVMe was considered
+    zr_speed speed;                // that the predictions are made with
+} zr_placement_answer;
+
+// Collective. The same answer on every rank.
+zero_status zr_placement_choose(const zr_placement_question *question, zr_placement_answer *out, zero_error *error);
+// The same for an engine that these options would make. shape: as in the question.
+zero_status zr_placement_of(const zero_options *options, const zr_lm_config *shape, const zr_config *config, zr_placement_answer *out, zero_error *error);
+// Writes the chosen placement over the configuration that `config` was resolved from (parsed, with the user's flags, not resolved), as
+// values of the program's.
+zero_status zr_placement_apply(const zr_placement *placement, const zr_config *resolved, zr_config *parsed, zero_error *error);
+// "stage 3, optimizer states on NVMe, parameters on the host, sub-groups of 65536"; the form only where it fits
+void zr_placement_text(const zr_placement *placement, char *out, size_t size);
+// What was chosen, its step and bottleneck, and what would be faster but does not fit.
+void zr_placement_describe(const zr_placement_answer *answer, const char *separator, zr_buffer *out);
+#define ZR_PLACEMENT_LINES "\n         " // a separator: in line with the other lines before a first step
+void zr_placement_table(const zr_placement_answer *answer, zr_buffer *out);
+void zr_placement_json(const zr_placement_answer *answer, zr_buffer *out);
+
+#endif

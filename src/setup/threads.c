@@ -1,0 +1,69 @@
+#define _GNU_SOURCE
+#include "setup/threads.h"
+
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "base/random.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+// The same number for all ranks that share one set of cores, another for ranks that were bound elsewhere.
+static int64_t name_of_cores(void)
+{
+    char host[256] = "";
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    gethostname(host, sizeof host - 1);
+    sched_getaffinity(0, sizeof mask, &mask);
+    return (int64_t)(zr_hash_bytes(&mask, sizeof mask, zr_hash_text(host)) >> 1);
+}
+
+static zero_status count_sharers(zero_comm *comm, int *sharers, zero_error *error)
+{
+    *sharers = 1;
+    if (comm->size == 1)
+        return ZERO_OK;
+    int64_t *names = zr_alloc((size_t)comm->size * sizeof *names, error);
+    if (!names)
+        return ZERO_ERR_MEMORY;
+    names[comm->rank] = name_of_cores();
+    zero_status status = zr_comm_all_reduce_small(comm, names, comm->size, ZERO_I64, ZR_SUM, error);
+    *sharers = 0;
+    for (int r = 0; r < comm->size; r++)
+        *sharers += names[r] == names[comm->rank];
+    zr_free(names);
+    return status;
+}
+
+// Every rank takes as many as the one with the fewest: the bits depend on the number of threads.
+static zero_status take_least(zero_comm *comm, int sharers, int cores, zr_threads *out, zero_error *error)
+{
+    int64_t least = out->count;
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &least, 1, ZERO_I64, ZR_MIN, error));
+    if (least < out->count)
+        snprintf(out->reason, sizeof out->reason, "as many as the rank with the fewest cores");
+    out->count = (int)least;
+    out->wanted = out->count * sharers;
+    out->cores = cores;
+    return ZERO_OK;
+}
+
+zero_status zr_threads_choose(zero_comm *comm, int asked, zr_threads *out, zero_error *error)
+{
+    zr_cpu_budget budget = zr_cpu_budget_get();
+    int sharers;
+    ZERO_TRY(count_sharers(comm, &sharers, error));
+    if (asked > 0) {
+        out->count = asked;
+        snprintf(out->reason, sizeof out->reason, "as asked; cores: %s", budget.reason);
+        return take_least(comm, sharers, budget.allowed, out, error);
+    }
+    out->count = ZR_MAX(1, budget.allowed / sharers);
+    if (sharers > 1)
+        snprintf(out->reason, sizeof out->reason, "cores: %s, shared by %d ranks", budget.reason, sharers);
+    else
+        snprintf(out->reason, sizeof out->reason, "cores: %s", budget.reason);
+    return take_least(comm, sharers, budget.allowed, out, error);
+}

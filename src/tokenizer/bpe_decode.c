@@ -1,0 +1,124 @@
+// Ids to text. What a decoder does to each token alone was done when the tokenizer was loaded; what remains here depends on neighbours.
+#include "base/file.h"
+#include "tokenizer/bpe.h"
+
+#include <string.h>
+
+static const char replacement[] = "\xef\xbf\xbd";
+
+static zr_span span_of(const zr_tokenizer *tokenizer, const zr_span *spans, int32_t id)
+{
+    return id >= 0 && id < tokenizer->vocabulary ? spans[id] : (zr_span){0};
+}
+
+static bool is_token(const zr_tokenizer *tokenizer, int32_t id)
+{
+    return span_of(tokenizer, tokenizer->bpe->spelled, id).length > 0;
+}
+
+static void decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
+{
+    zr_span span = span_of(tokenizer, tokenizer->bpe->bytes, id);
+    if (is_token(tokenizer, id))
+        zr_buffer_append(out, tokenizer->bpe->text + span.at, span.length);
+    else
+        zr_buffer_append(out, replacement, 3);
+}
+
+// The beginning of the whole text loses up to strip_count of `strip`.
+static void emit(zr_decoder *decoder, const char *text, size_t length, zr_buffer *out)
+{
+    const zr_bpe *bpe = decoder->tokenizer->bpe;
+    size_t width = bpe->decoder.strip ? strlen(bpe->decoder.strip) : 0;
+    while (length && decoder->stripped < bpe->decoder.strip_count) {
+        bool same = length >= width && memcmp(text, bpe->decoder.strip, width) == 0;
+        decoder->stripped = same ? decoder->stripped + 1 : bpe->decoder.strip_count;
+        text += same ? width : 0;
+        length -= same ? width : 0;
+    }
+    zr_buffer_append(out, text, length);
+}
+
+static bool is_valid(const char *text, size_t length)
+{
+    for (size_t at = 0; at < length;) {
+        int32_t code_point;
+        int bytes = zr_utf8_next(text + at, length - at, &code_point);
+        if (!bytes)
+            return false;
+        at += (size_t)bytes;
+    }
+    return true;
+}
+
+// A run of tokens that stand for bytes has ended: it is text as a whole, or each of its bytes is U+FFFD.
+static void end_run(zr_decoder *decoder, zr_buffer *out)
+{
+    zr_buffer *run = &decoder->pending;
+    if (is_valid(run->data, run->length))
+        emit(decoder, run->data, run->length, out);
+    else
+        for (size_t i = 0; i < run->length; i++)
+            emit(decoder, replacement, 3, out);
+    run->length = 0;
+}
+
+// The first token of Metaspace's decoder has no spaces at all.
+static void emit_without_spaces(zr_decoder *decoder, zr_span spelled, zr_buffer *out)
+{
+    const zr_bpe *bpe = decoder->tokenizer->bpe;
+    const char *at = bpe->text + spelled.at, *end = at + spelled.length, *found;
+    size_t width = strlen(bpe->decoder.space);
+    for (; (found = zr_find(at, (size_t)(end - at), bpe->decoder.space, width)); at = found + width)
+        emit(decoder, at, (size_t)(found - at), out);
+    emit(decoder, at, (size_t)(end - at), out);
+}
+
+static void push(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out)
+{
+    const zr_tokenizer *tokenizer = decoder->tokenizer;
+    const zr_bpe *bpe = tokenizer->bpe;
+    if (bpe->decoder.byte_level) {
+        if (!last)
+            decode(tokenizer, id, &decoder->pending);
+        zr_utf8_flush(&decoder->pending, last, out);
+        return;
+    }
+    if (!last && bpe->decoder.fallback && is_token(tokenizer, id) && bpe->is_byte[id]) {
+        decode(tokenizer, id, &decoder->pending);
+        return;
+    }
+    end_run(decoder, out);
+    if (last)
+        return;
+    if (bpe->decoder.spaced && decoder->tokens)
+        emit(decoder, " ", 1, out);
+    zr_span span = span_of(tokenizer, bpe->bytes, id);
+    if (!is_token(tokenizer, id))
+        emit(decoder, replacement, 3, out);
+    else if (bpe->decoder.metaspace && !bpe->decoder.keeps_first && decoder->tokens == 0)
+        emit_without_spaces(decoder, bpe->spelled[id], out);
+    else
+        emit(decoder, bpe->text + span.at, span.length, out);
+}
+
+static zero_status encode(zr_encoder *encoder, const char *text, size_t first, size_t end)
+{
+    return zr_bpe_encode(encoder, text + first, end - first);
+}
+
+static zero_status save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
+{
+    for (int i = 0; i < tokenizer->file_count; i++)
+        ZERO_TRY(zr_file_write_in(directory, tokenizer->files[i].name, tokenizer->files[i].data, tokenizer->files[i].length, error));
+    return ZERO_OK;
+}
+
+static void free_bpe(zr_tokenizer *tokenizer)
+{
+    zr_bpe_free(tokenizer->bpe);
+}
+
+const zr_tokenizer_ops zr_bpe_ops = {
+    .kind = ZR_TOKENIZER_BPE, .encode = encode, .boundary = zr_bpe_boundary, .decode = decode, .push = push, .save = save, .free = free_bpe,
+};

@@ -1,0 +1,248 @@
+// What stands around the model in a tokenizer.json: normalizer, pre-tokenizer, decoder, post-processor. Each part is known by its type
+// and its settings, or refused by quoting them: a part that were passed over would give other ids.
+#include "tokenizer/bpe_load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *text_of(const json_t *part, const char *key)
+{
+    const char *text = json_string_value(json_object_get(part, key));
+    return text ? text : "";
+}
+
+static bool flag_of(const json_t *part, const char *key, bool standard)
+{
+    const json_t *value = json_object_get(part, key);
+    return json_is_boolean(value) ? json_is_true(value) : standard;
+}
+
+// The members of a Sequence, or the part itself; *count of them.
+static const json_t *members(const json_t *part, const char *key, size_t *count)
+{
+    const json_t *list = strcmp(zr_json_type(part), "Sequence") == 0 ? json_object_get(part, key) : NULL;
+    *count = list ? json_array_size(list) : part && !json_is_null(part) ? 1 : 0;
+    return list;
+}
+
+static const json_t *member(const json_t *part, const json_t *list, size_t i)
+{
+    return list ? json_array_get(list, i) : part;
+}
+
+static zero_status fail_part(const zr_bpe_loader *loader, const char *role, const json_t *part, zero_error *error)
+{
+    char *text = json_dumps(part, JSON_COMPACT | JSON_ENCODE_ANY);
+    zero_status status = zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the %s %.600s: not built", loader->path, role, text ? text : "?");
+    free(text);
+    return status;
+}
+
+static zero_status copy(const char *text, char **out, zero_error *error)
+{
+    *out = zr_strdup(text, error);
+    return *out ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+// {"String": "..."}; NULL: an expression, which is not built here.
+static const char *pattern_string(const json_t *part)
+{
+    const char *text = json_string_value(json_object_get(json_object_get(part, "pattern"), "String"));
+    return text && *text ? text : NULL;
+}
+
+static zero_status load_normalizer(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    zr_bpe *bpe = loader->bpe;
+    const char *type = zr_json_type(part);
+    if (bpe->normal_count == ZR_STEPS)
+        return fail_part(loader, "normalizer after eight others,", part, error);
+    zr_normal_step *step = &bpe->normal[bpe->normal_count++];
+    if (strcmp(type, "NFC") == 0) {
+        step->kind = ZR_NORMAL_NFC;
+        return ZERO_OK;
+    }
+    if (strcmp(type, "Prepend") == 0) {
+        step->kind = ZR_NORMAL_PREPEND;
+        return copy(text_of(part, "prepend"), &step->to, error);
+    }
+    if (strcmp(type, "Replace") != 0 || !pattern_string(part))
+        return fail_part(loader, "normalizer", part, error);
+    step->kind = ZR_NORMAL_REPLACE;
+    ZERO_TRY(copy(pattern_string(part), &step->from, error));
+    return copy(text_of(part, "content"), &step->to, error);
+}
+
+static zr_prefix prefix_of(const json_t *part)
+{
+    const char *scheme = json_string_value(json_object_get(part, "prepend_scheme"));
+    if (!scheme)
+        return flag_of(part, "add_prefix_space", true) ? ZR_PREFIX_ALWAYS : ZR_PREFIX_NEVER;
+    return strcmp(scheme, "always") == 0 ? ZR_PREFIX_ALWAYS : strcmp(scheme, "first") == 0 ? ZR_PREFIX_FIRST : ZR_PREFIX_NEVER;
+}
+
+// The step after those there are; NULL: there are too many.
+static zr_split_step *new_step(zr_bpe *bpe, zr_split_kind kind, zr_next_piece next)
+{
+    if (bpe->split_count == ZR_STEPS)
+        return NULL;
+    zr_split_step *step = &bpe->split[bpe->split_count++];
+    *step = (zr_split_step){.kind = kind, .next = next};
+    return step;
+}
+
+static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    const char *expression = json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex")), *behavior = text_of(part, "behavior");
+    zr_next_piece next = expression ? zr_pieces_of(expression) : NULL;
+    // All of them match everywhere, so what does not match, which these two treat differently, is empty.
+    bool usual = strcmp(behavior, flag_of(part, "invert", false) ? "Removed" : "Isolated") == 0;
+    return next && usual && new_step(loader->bpe, ZR_SPLIT_PIECES, next) ? ZERO_OK : fail_part(loader, "pre-tokenizer", part, error);
+}
+
+static zero_status load_metaspace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    const char *space = text_of(part, "replacement");
+    int32_t character;
+    zr_split_step *step = new_step(loader->bpe, ZR_SPLIT_METASPACE, NULL);
+    if (!step || !*space || (size_t)zr_utf8_next(space, strlen(space), &character) != strlen(space))
+        return fail_part(loader, "pre-tokenizer", part, error);
+    step->prefix = prefix_of(part);
+    step->splits = flag_of(part, "split", true);
+    return copy(space, &step->space, error);
+}
+
+static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    zr_bpe *bpe = loader->bpe;
+    const char *type = zr_json_type(part);
+    if (bpe->byte_level) // what follows would see GPT-2's alphabet
+        return fail_part(loader, "pre-tokenizer after ByteLevel,", part, error);
+    if (strcmp(type, "ByteLevel") == 0) {
+        bool fits = true;
+        bpe->byte_level = true;
+        if (flag_of(part, "add_prefix_space", true))
+            fits = new_step(bpe, ZR_SPLIT_PREFIX, NULL);
+        if (flag_of(part, "use_regex", true))
+            fits = fits && new_step(bpe, ZR_SPLIT_PIECES, zr_pieces_gpt2());
+        return fits ? ZERO_OK : fail_part(loader, "pre-tokenizer", part, error);
+    }
+    if (strcmp(type, "Digits") == 0)
+        return new_step(bpe, ZR_SPLIT_PIECES, flag_of(part, "individual_digits", false) ? zr_piece_digit : zr_piece_digits) ? ZERO_OK : fail_part(loader, "pre-tokenizer", part, error);
+    if (strcmp(type, "Split") == 0)
+        return load_split(loader, part, error);
+    return strcmp(type, "Metaspace") == 0 ? load_metaspace(loader, part, error) : fail_part(loader, "pre-tokenizer", part, error);
+}
+
+static zero_status load_decoder(zr_bpe_loader *loader, const json_t *part, bool alone, int *stage, zero_error *error)
+{
+    static const char *const order[] = {"Replace", "ByteFallback", "Fuse", "Strip"}; // each once at most
+    zr_bpe *bpe = loader->bpe;
+    const char *type = zr_json_type(part);
+    if (alone && strcmp(type, "ByteLevel") == 0) {
+        bpe->decoder.byte_level = true;
+        return ZERO_OK;
+    }
+    if (alone && strcmp(type, "Metaspace") == 0) {
+        if (!*text_of(part, "replacement"))
+            return fail_part(loader, "decoder", part, error);
+        bpe->decoder.metaspace = true;
+        bpe->decoder.keeps_first = prefix_of(part) == ZR_PREFIX_NEVER;
+        return copy(text_of(part, "replacement"), &bpe->decoder.space, error);
+    }
+    int which = 0;
+    while (which < ZR_COUNT(order) && strcmp(order[which], type) != 0)
+        which++;
+    if (which == ZR_COUNT(order) || which < *stage || (which == 3 && *stage != 3))
+        return fail_part(loader, "decoder", part, error);
+    *stage = which + 1;
+    bpe->decoder.fallback |= which == 1;
+    if (which == 0) {
+        if (!pattern_string(part))
+            return fail_part(loader, "decoder", part, error);
+        ZERO_TRY(copy(pattern_string(part), &bpe->decoder.from, error));
+        return copy(text_of(part, "content"), &bpe->decoder.to, error);
+    }
+    if (which != 3)
+        return ZERO_OK;
+    json_int_t start = json_integer_value(json_object_get(part, "start"));
+    if (json_integer_value(json_object_get(part, "stop")) || start < 0 || start > 1000 || !*text_of(part, "content"))
+        return fail_part(loader, "decoder", part, error);
+    bpe->decoder.strip_count = (int)start;
+    return copy(text_of(part, "content"), &bpe->decoder.strip, error);
+}
+
+// The ids that a TemplateProcessing puts before ("single": up to the Sequence) or after the text.
+static zero_status load_template(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    const json_t *single = json_object_get(part, "single"), *known = json_object_get(part, "special_tokens");
+    zr_bpe *bpe = loader->bpe;
+    size_t count = json_array_size(single);
+    bpe->prefix = zr_alloc((count + 1) * sizeof(int32_t), error);
+    bpe->suffix = bpe->prefix ? zr_alloc((count + 1) * sizeof(int32_t), error) : NULL;
+    if (!bpe->suffix)
+        return ZERO_ERR_MEMORY;
+    bool after = false;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_array_get(single, i), *special = json_object_get(item, "SpecialToken");
+        const json_t *ids = json_object_get(json_object_get(known, text_of(special, "id")), "ids"), *id = json_array_get(ids, 0);
+        after |= json_object_get(item, "Sequence") != NULL;
+        if (!special)
+            continue;
+        if (json_array_size(ids) != 1 || !json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= loader->tokenizer->vocabulary)
+            return fail_part(loader, "post-processor", part, error);
+        int32_t **list = after ? &bpe->suffix : &bpe->prefix;
+        (*list)[after ? bpe->suffix_count++ : bpe->prefix_count++] = (int32_t)json_integer_value(id);
+    }
+    return after ? ZERO_OK : fail_part(loader, "post-processor", part, error);
+}
+
+static zero_status load_post_processor(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    const char *type = zr_json_type(part);
+    if (strcmp(type, "ByteLevel") == 0) // offsets, which ids do not have
+        return ZERO_OK;
+    if (strcmp(type, "TemplateProcessing") != 0 || loader->bpe->prefix)
+        return fail_part(loader, "post-processor", part, error);
+    return load_template(loader, part, error);
+}
+
+static zero_status load_decoders(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    size_t count;
+    int stage = 0;
+    const json_t *list = members(part, "decoders", &count);
+    loader->bpe->decoder.spaced = count == 0;
+    for (size_t i = 0; i < count; i++)
+        ZERO_TRY(load_decoder(loader, member(part, list, i), !list || count == 1, &stage, error));
+    return ZERO_OK;
+}
+
+zero_status zr_pipeline_load(zr_bpe_loader *loader, const json_t *root, zero_error *error)
+{
+    static const struct {
+        const char *part, *members;
+        zero_status (*load)(zr_bpe_loader *loader, const json_t *part, zero_error *error);
+    } parts[] = {
+        {"normalizer", "normalizers", load_normalizer},
+        {"pre_tokenizer", "pretokenizers", load_pre_tokenizer},
+        {"post_processor", "processors", load_post_processor},
+    };
+    for (int p = 0; p < ZR_COUNT(parts); p++) {
+        const json_t *part = json_object_get(root, parts[p].part);
+        size_t count;
+        const json_t *list = members(part, parts[p].members, &count);
+        for (size_t i = 0; i < count; i++)
+            ZERO_TRY(parts[p].load(loader, member(part, list, i), error));
+    }
+    return load_decoders(loader, json_object_get(root, "decoder"), error);
+}
+
+zero_status zr_pipeline_gpt2(zr_bpe_loader *loader, bool prefix, zero_error *error)
+{
+    loader->bpe->byte_level = loader->bpe->decoder.byte_level = true;
+    if (prefix)
+        new_step(loader->bpe, ZR_SPLIT_PREFIX, NULL);
+    new_step(loader->bpe, ZR_SPLIT_PIECES, zr_pieces_gpt2());
+    return ZERO_OK;
+}

@@ -1,0 +1,272 @@
+// A tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and merges.txt (gpt2_files.c); beside either
+// tokenizer_config.json and special_tokens_map.json, which say what ends a text. What was read is kept, so that a model that is exported
+// carries the same files.
+#include "base/file.h"
+#include "base/random.h"
+#include "tokenizer/bpe_load.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_LIMIT ((size_t)1 << 28) // bytes; the largest published ones have 3e7
+
+typedef struct source { // what a tokenizer is read from
+    const char *directory; // NULL: a single file
+    const char *path;      // as given
+    zr_tokenizer_file files[ZR_COUNT(((zr_tokenizer *)0)->files)];
+    int count;
+} source;
+
+static char *path_of(const source *from, const char *name, zero_error *error)
+{
+    if (from->directory)
+        return zr_sprintf(error, "%s/%s", from->directory, name);
+    const char *slash = strrchr(from->path, '/');
+    if (strcmp(name, "tokenizer.json") == 0)
+        return zr_strdup(from->path, error);
+    return zr_sprintf(error, "%.*s%s", slash ? (int)(slash - from->path + 1) : 0, from->path, name);
+}
+
+// Reads the file where it is there; *out NULL: it is not.
+static zero_status keep_file(source *from, const char *name, const zr_tokenizer_file **out, zero_error *error)
+{
+    char *path = path_of(from, name, error);
+    zr_tokenizer_file *file = &from->files[from->count];
+    zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
+    *out = NULL;
+    if (path && zr_path_exists(path)) {
+        *file = (zr_tokenizer_file){.name = name};
+        status = zr_file_read(path, FILE_LIMIT, &file->data, &file->length, error);
+        if (status == ZERO_OK) {
+            from->count++;
+            *out = file;
+        }
+    }
+    zr_free(path);
+    return status;
+}
+
+static zero_status parse(const source *from, const zr_tokenizer_file *file, json_t **out, zero_error *error)
+{
+    char *path = path_of(from, file->name, error);
+    zero_status status = path ? zr_json_parse(file->data, file->length, path, out, error) : ZERO_ERR_MEMORY;
+    zr_free(path);
+    return status;
+}
+
+const json_t *zr_token_setting(const zr_token_settings *settings, const char *key)
+{
+    const json_t *older = json_object_get(settings->config, "added_tokens_decoder") ? NULL : json_object_get(settings->special, key);
+    return older ? older : json_object_get(settings->config, key);
+}
+
+const char *zr_token_content(const json_t *named)
+{
+    return json_string_value(json_is_object(named) ? json_object_get(named, "content") : named);
+}
+
+// What ends a text: as it is named, or, where nothing names it, by its usual names.
+static zero_status find_end(const char *path, zr_tokenizer *tokenizer, const zr_token_settings *settings, zero_error *error)
+{
+    static const char *const usual[] = {"<|endoftext|>", "</s>", "<|end_of_text|>"};
+    const json_t *named = zr_token_setting(settings, "eos_token");
+    const char *end = zr_token_content(named);
+    tokenizer->end = -1;
+    if (end && *end && !zr_tokenizer_find(tokenizer, end, &tokenizer->end))
+        return zr_fail(error, ZERO_ERR_DATA, "%s: the eos_token \"%.100s\" of %s is no token of it", path, end,
+                       named == json_object_get(settings->config, "eos_token") ? "tokenizer_config.json" : "special_tokens_map.json");
+    for (int i = 0; i < ZR_COUNT(usual) && !named && tokenizer->end < 0; i++)
+        zr_tokenizer_find(tokenizer, usual[i], &tokenizer->end);
+    return ZERO_OK;
+}
+
+// What the files beside it say of the tokenizer. GPT-2's one special token, where nothing names any, begins a text too.
+static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer, const zr_token_settings *settings, zero_error *error)
+{
+    const json_t *named = zr_token_setting(settings, "bos_token");
+    const char *begin = zr_token_content(named);
+    zr_bpe *bpe = tokenizer->bpe;
+    ZERO_TRY(find_end(path, tokenizer, settings, error));
+    if (begin)
+        zr_tokenizer_find(tokenizer, begin, &tokenizer->begin);
+    else if (!named && !zr_token_setting(settings, "eos_token"))
+        zr_tokenizer_find(tokenizer, "<|endoftext|>", &tokenizer->begin);
+    if (!json_is_true(json_object_get(settings->config, "add_bos_token")) || bpe->prefix_count || !begin || tokenizer->begin < 0)
+        return ZERO_OK;
+    if (!bpe->prefix)
+        bpe->prefix = zr_alloc(sizeof *bpe->prefix, error);
+    if (!bpe->prefix)
+        return ZERO_ERR_MEMORY;
+    bpe->prefix[bpe->prefix_count++] = tokenizer->begin;
+    return ZERO_OK;
+}
+
+static zero_status new_bpe(zr_bpe_loader *loader, const char *path, zero_error *error)
+{
+    *loader = (zr_bpe_loader){.path = path, .tokenizer = zr_alloc(sizeof *loader->tokenizer, error)};
+    if (!loader->tokenizer)
+        return ZERO_ERR_MEMORY;
+    loader->tokenizer->ops = &zr_bpe_ops;
+    loader->tokenizer->begin = loader->tokenizer->end = -1;
+    loader->bpe = loader->tokenizer->bpe = zr_alloc(sizeof *loader->bpe, error);
+    return loader->bpe ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+static zero_status load_json(zr_bpe_loader *loader, const json_t *root, zero_error *error)
+{
+    const json_t *model = json_object_get(root, "model");
+    ZERO_TRY(zr_bpe_load_vocabulary(loader, json_object_get(model, "vocab"), json_object_get(root, "added_tokens"), error));
+    ZERO_TRY(zr_bpe_load_model(loader, model, error));
+    ZERO_TRY(zr_bpe_load_merges(loader, json_object_get(model, "merges"), error));
+    ZERO_TRY(zr_pipeline_load(loader, root, error));
+    return zr_bpe_finish(loader, error);
+}
+
+static zero_status check_model(const char *path, const json_t *root, zero_error *error)
+{
+    const json_t *model = json_object_get(root, "model");
+    const char *type = zr_json_type(model);
+    if (!json_is_object(model) || (!json_is_object(json_object_get(model, "vocab")) && !strcmp(type, "BPE")))
+        return zr_fail(error, ZERO_ERR_DATA, "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
+    if (strcmp(type, "BPE") && strcmp(type, "?")) // the oldest files do not say that they are BPE
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %.100s tokenizer: not built; BPE is", path, type);
+    if (!json_is_object(json_object_get(model, "vocab")))
+        return zr_fail(error, ZERO_ERR_DATA, "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
+    return ZERO_OK;
+}
+
+static zero_status from_json(const char *path, const json_t *root, const zr_token_settings *settings, zr_tokenizer **out, zero_error *error)
+{
+    ZERO_TRY(check_model(path, root, error));
+    ZERO_TRY(zr_plain_load(path, root, out, error));
+    if (*out)
+        return ZERO_OK;
+    zr_bpe_loader loader;
+    zero_status status = new_bpe(&loader, path, error);
+    if (status == ZERO_OK)
+        status = load_json(&loader, root, error);
+    if (status == ZERO_OK)
+        status = apply_settings(path, loader.tokenizer, settings, error);
+    *out = loader.tokenizer;
+    return status;
+}
+
+static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_file, const zr_tokenizer_file *merges, const zr_token_settings *settings, zr_tokenizer **out,
+                                  zero_error *error)
+{
+    const char *class = json_string_value(json_object_get(settings->config, "tokenizer_class"));
+    json_t *vocab = NULL;
+    zr_bpe_loader loader;
+    if (class && strncmp(class, "GPT2Tokenizer", 13) != 0)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: vocab.json and merges.txt of the class %.100s: not built; a tokenizer.json says how its text is cut", from->path, class);
+    ZERO_TRY(parse(from, vocab_file, &vocab, error));
+    zero_status status = new_bpe(&loader, from->path, error);
+    if (status == ZERO_OK)
+        status = zr_gpt2_load(&loader, settings, vocab, merges->data, merges->length, error);
+    if (status == ZERO_OK)
+        status = apply_settings(from->path, loader.tokenizer, settings, error);
+    json_decref(vocab);
+    *out = loader.tokenizer;
+    return status;
+}
+
+// Says which tokenizer a directory without these files has.
+static zero_status fail_absent(const source *from, zero_error *error)
+{
+    static const struct {
+        const char *file, *kind;
+    } others[] = {
+        {.file = "merges.txt", .kind = "merges without a vocab.json"},
+        {.file = "vocab.json", .kind = "a vocabulary without a merges.txt"},
+        {.file = "tokenizer.model", .kind = "SentencePiece's own file: not built; transformers writes a tokenizer.json from it (save_pretrained)"},
+        {.file = "vocab.txt", .kind = "a WordPiece tokenizer: not built"},
+    };
+    for (int i = 0; i < ZR_COUNT(others); i++) {
+        char *path = path_of(from, others[i].file, error);
+        if (!path)
+            return ZERO_ERR_MEMORY;
+        bool there = zr_path_exists(path);
+        zero_status status = there ? zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s", path, others[i].kind) : ZERO_OK;
+        zr_free(path);
+        ZERO_TRY(status);
+    }
+    return zr_fail(error, ZERO_ERR_IO, "no tokenizer.json in \"%s\"", from->path);
+}
+
+static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *file, const zr_token_settings *settings, zr_tokenizer **out, zero_error *error)
+{
+    json_t *root = NULL;
+    char *path = path_of(from, file->name, error);
+    zero_status status = path ? parse(from, file, &root, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = from_json(path, root, settings, out, error);
+    json_decref(root);
+    zr_free(path);
+    return status;
+}
+
+static zero_status parse_settings(const source *from, zr_token_settings *out, zero_error *error)
+{
+    for (int i = 0; i < from->count; i++) {
+        const zr_tokenizer_file *file = &from->files[i];
+        json_t **where = !strcmp(file->name, "tokenizer_config.json") ? &out->config : !strcmp(file->name, "special_tokens_map.json") ? &out->special
+                         : !strcmp(file->name, "added_tokens.json")   ? &out->added  : NULL;
+        if (where)
+            ZERO_TRY(parse(from, file, where, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
+{
+    static const char *const beside[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}; // the last is kept, not read
+    const zr_tokenizer_file *json, *vocab = NULL, *merges = NULL, *kept;
+    zr_token_settings settings = {0};
+    ZERO_TRY(keep_file(from, "tokenizer.json", &json, error));
+    if (from->directory) {
+        ZERO_TRY(keep_file(from, "vocab.json", &vocab, error));
+        ZERO_TRY(keep_file(from, "merges.txt", &merges, error));
+    }
+    if (!json && !(vocab && merges))
+        return from->directory ? fail_absent(from, error) : zr_fail(error, ZERO_ERR_IO, "there is no tokenizer at \"%s\"", from->path);
+    for (int i = 0; i < ZR_COUNT(beside); i++)
+        ZERO_TRY(keep_file(from, beside[i], &kept, error));
+    zero_status status = parse_settings(from, &settings, error);
+    if (status == ZERO_OK)
+        status = json ? load_tokenizer_json(from, json, &settings, out, error) : from_two_files(from, vocab, merges, &settings, out, error);
+    json_decref(settings.config);
+    json_decref(settings.special);
+    json_decref(settings.added);
+    return status;
+}
+
+// The files become the tokenizer's. Those that decide ids come first.
+static void hand_over(source *from, zr_tokenizer *tokenizer)
+{
+    if (!tokenizer->bpe)
+        return;
+    uint64_t hash = zr_hash_text("BPE") ^ tokenizer->fingerprint; // of what these files do not say
+    bool json = strcmp(from->files[0].name, "tokenizer.json") == 0;
+    for (int i = 0; i < (json ? 1 : 2); i++)
+        hash = zr_hash_bytes(from->files[i].data, from->files[i].length, hash);
+    tokenizer->fingerprint = hash;
+    memcpy(tokenizer->files, from->files, sizeof tokenizer->files);
+    tokenizer->file_count = from->count;
+    from->count = 0;
+}
+
+zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *error)
+{
+    struct stat info;
+    source from = {.path = path, .directory = stat(path, &info) == 0 && !S_ISDIR(info.st_mode) ? NULL : path};
+    zr_tokenizer *made = NULL;
+    zero_status status = load(&from, &made, error);
+    if (status == ZERO_OK)
+        hand_over(&from, made);
+    else
+        zr_tokenizer_destroy(made);
+    for (int i = 0; i < from.count; i++)
+        zr_free(from.files[i].data);
+    *out = status == ZERO_OK ? made : NULL;
+    return status;
+}

@@ -1,0 +1,103 @@
+// zero_bench: what all benchmarks share, and the choice between them.
+#include "tools/bench.h"
+
+#include "base/clock.h"
+#include "comm/agree.h"
+#include "setup/threads.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void zr_bench_say(const zr_bench *bench, const char *format, ...)
+{
+    char line[512];
+    if (!bench->write)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    bench->write(bench->user, line);
+}
+
+zero_status zr_bench_time(const zr_bench *bench, zr_bench_work work, void *user, double *seconds, zero_error *error)
+{
+    ZERO_TRY(work(user, error)); // creates what is kept, faults pages in
+    for (int64_t calls = 1;; calls *= 2) {
+        ZERO_TRY(zr_comm_barrier(bench->comm, error));
+        double begin = zr_clock_seconds();
+        for (int64_t i = 0; i < calls; i++)
+            ZERO_TRY(work(user, error));
+        int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
+        ZERO_TRY(zr_comm_agree_on_largest(bench->comm, &nanoseconds, error));
+        *seconds = (double)nanoseconds * 1e-9 / (double)calls;
+        if ((double)nanoseconds * 1e-9 >= bench->seconds / 2 || calls >= (int64_t)1 << 30)
+            return ZERO_OK;
+    }
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double zr_median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+typedef enum bench_id { BENCH_COMM, BENCH_GEMM, BENCH_OPTIMIZER, BENCH_STEP, BENCH_CHECKPOINT, BENCH_MEMORY, BENCH_IO, BENCHES } bench_id;
+
+static zero_status find_bench(const char *what, bench_id *out, zero_error *error)
+{
+    static const char *const names[BENCHES] = {"comm", "gemm", "optimizer", "step", "checkpoint", "memory", "io"};
+    for (int i = 0; i < BENCHES; i++) {
+        *out = (bench_id)i;
+        if (strcmp(names[i], what) == 0)
+            return ZERO_OK;
+    }
+    return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, step, checkpoint, memory and io exist", what);
+}
+
+zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
+{
+    ZR_NEED(error, comm);
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    bench_id id;
+    ZERO_TRY(find_bench(options->what ? options->what : "", &id, error));
+    bool of_machine = id >= BENCH_MEMORY;
+    if (of_machine && comm->size > 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "bench %s measures the machine with one rank, not with %d", options->what, comm->size);
+    if (!of_machine && options->json)
+        return zr_fail(error, ZERO_ERR_USAGE, "bench %s prints no JSON: memory and io do", options->what);
+    zr_threads threads;
+    ZERO_TRY(zr_threads_choose(comm, options->threads, &threads, error));
+    zr_bench bench = {.comm = comm, .seconds = options->seconds > 0 ? options->seconds : 0.2, .threads = threads.count, .json = options->json != 0,
+                      .write = comm->rank == 0 ? write : NULL, .user = user, .logger = &options->logger};
+    if (!bench.json)
+        zr_bench_say(&bench, "%d rank%s (%s), %d thread%s each (%s)\n", comm->size, comm->size == 1 ? "" : "s", zero_comm_name(comm), threads.count,
+                     threads.count == 1 ? "" : "s", threads.reason);
+    switch (id) {
+    case BENCH_COMM:
+        return zr_bench_comm(&bench, error);
+    case BENCH_GEMM:
+        return zr_bench_gemm(&bench, error);
+    case BENCH_OPTIMIZER:
+        return zr_bench_optimizer(&bench, options->parameters, error);
+    case BENCH_STEP:
+        return zr_bench_step(&bench, options, error);
+    case BENCH_CHECKPOINT:
+        return zr_bench_checkpoint(&bench, options, error);
+    case BENCH_MEMORY:
+        return zr_bench_memory(&bench, error);
+    default:
+        return zr_bench_io(&bench, options, error);
+    }
+}

@@ -1,0 +1,50 @@
+#include "tools/bench_engine.h"
+
+#include "comm/agree.h"
+#include "layers/layers.h"
+
+#include <stdio.h>
+
+enum { CONFIG_BYTES = 512, DEFAULT_VOCABULARY = 256, DEFAULT_MICRO_BATCH = 4 };
+
+static zero_status read_shape(const zero_bench_options *options, zr_bench_engine *e, zero_error *error)
+{
+    zr_lm_config config;
+    bool given;
+    e->spec = options->new_spec ? options->new_spec : "gpt2";
+    ZERO_TRY(zr_lm_parse_spec(e->spec, &config, &given, error));
+    if (!given)
+        zr_lm_set_vocabulary(&config, DEFAULT_VOCABULARY);
+    e->shape = zr_lm_shape_of(&config);
+    e->micro_batch = options->micro_batch ? options->micro_batch : DEFAULT_MICRO_BATCH;
+    e->seq = options->seq ? options->seq : e->shape.positions;
+    if (e->seq > e->shape.positions)
+        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)e->seq, (long long)e->shape.positions);
+    return zr_lm_create(&config, &e->model, error);
+}
+
+static zero_status make_engine(const zr_bench *bench, const zero_bench_options *options, zr_bench_engine *e, zero_error *error)
+{
+    char config[CONFIG_BYTES];
+    snprintf(config, sizeof config,
+             "{\"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": %lld, \"zero_optimization\": {\"stage\": %d}, "
+             "\"libzero\": {\"dtype\": \"%s\"}}",
+             (long long)e->micro_batch, (long long)(options->accumulation ? options->accumulation : 1), options->stage, options->dtype ? options->dtype : "fp32");
+    zero_options engine = {.struct_size = sizeof engine, .model = e->model, .comm = bench->comm, .config_text = config,
+                           .shape = {.batch = e->micro_batch, .seq = e->seq}, .threads = bench->threads, .seed = 1337, .total_steps = 1000};
+    return zero_initialize(&engine, &e->engine, error);
+}
+
+zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options, zr_bench_engine *out, zero_error *error)
+{
+    *out = (zr_bench_engine){0};
+    ZERO_TRY(zr_comm_agree(bench->comm, read_shape(options, out, error), error));
+    return make_engine(bench, options, out, error);
+}
+
+void zr_bench_engine_close(zr_bench_engine *engine)
+{
+    zero_destroy(engine->engine);
+    zr_lm_free(engine->model);
+    *engine = (zr_bench_engine){0};
+}

@@ -1,0 +1,20 @@
+// The model and engine of a benchmark, as its options say.
+#ifndef ZR_TOOLS_BENCH_ENGINE_H
+#define ZR_TOOLS_BENCH_ENGINE_H
+
+#include "model/architecture.h"
+#include "tools/bench.h"
+
+typedef struct zr_bench_engine {
+    const char *spec;
+    zr_lm_shape shape;
+    zero_model *model;
+    zero_engine *engine;
+    int64_t micro_batch, seq;
+} zr_bench_engine;
+
+// Collective. A zeroed one, or one that this has failed for, is fine to close.
+zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options, zr_bench_engine *out, zero_error *error);
+void zr_bench_engine_close(zr_bench_engine *engine);
+
+#endif

@@ -1,0 +1,187 @@
+// `zero bench step`: how near a training step is to what its matrix products alone take, and where the rest goes.
+//
+//   product time  the step's products, alone, at their shapes (median of their own measurement in this run)
+//   efficiency    product time / step time
+//   floor         products at the best rate measured for their shapes, and the bytes of everything else at memory's bandwidth
+//
+// Attention's own products count as "everything else". Steps are timed without recording; a few more are recorded.
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/recorder.h"
+#include "engine/engine.h"
+#include "layers/layers.h"
+#include "measure/bench_products.h"
+#include "tools/bench_engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WARM_UP = 2, WARM_UP_MOST = 24, TIMED = 10, RECORDED = 3, RECORDS = 1 << 16 };
+
+typedef struct step_bench {
+    const zr_bench *bench;
+    zr_bench_engine made;
+    int32_t *tokens, *targets; // (micro_batch, seq)
+    double seconds;            // of a step, the median of the slowest rank's
+} step_bench;
+
+static zero_status draw_batch(step_bench *s, zero_error *error)
+{
+    size_t bytes = (size_t)(s->made.micro_batch * s->made.seq) * sizeof *s->tokens;
+    s->tokens = zr_alloc(bytes, error);
+    s->targets = zr_alloc(bytes, error);
+    if (!s->tokens || !s->targets)
+        return ZERO_ERR_MEMORY;
+    for (int64_t i = 0; i < s->made.micro_batch * s->made.seq; i++) {
+        zr_philox drawn = zr_philox4x32((uint64_t)s->bench->comm->rank, 0, (uint64_t)i);
+        s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.shape.vocab);
+        s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->made.shape.vocab);
+    }
+    return ZERO_OK;
+}
+
+static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *error)
+{
+    zero_tensors batch = {.count = 2, .at = {{.data = s->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}},
+                                             {.data = s->targets, .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}}}};
+    for (int64_t k = 0; k < zero_accumulation(s->made.engine); k++) {
+        double loss;
+        ZERO_TRY(zero_forward(s->made.engine, &batch, &loss, error));
+        ZERO_TRY(zero_backward(s->made.engine, error));
+        ZERO_TRY(zero_step(s->made.engine, info, error));
+    }
+    return ZERO_OK;
+}
+
+// In fp16 the first steps look for a loss scale, and update nothing.
+static zero_status warm_up(step_bench *s, zero_error *error)
+{
+    int updates = 0;
+    for (int i = 0; i < WARM_UP_MOST && updates < WARM_UP; i++) {
+        zero_step_info info;
+        ZERO_TRY(one_step(s, &info, error));
+        updates += !info.skipped;
+    }
+    return ZERO_OK;
+}
+
+static zero_status time_steps(step_bench *s, zero_error *error)
+{
+    double seconds[TIMED];
+    zero_step_info info;
+    ZERO_TRY(warm_up(s, error));
+    for (int i = 0; i < TIMED; i++) {
+        ZERO_TRY(zr_comm_barrier(s->bench->comm, error));
+        double begin = zr_clock_seconds();
+        ZERO_TRY(one_step(s, &info, error));
+        int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
+        ZERO_TRY(zr_comm_agree_on_largest(s->bench->comm, &nanoseconds, error));
+        seconds[i] = (double)nanoseconds * 1e-9;
+    }
+    s->seconds = zr_median(seconds, TIMED);
+    return ZERO_OK;
+}
+
+// Sums of one step, the mean of a few that were recorded.
+static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_COUNT], zero_error *error)
+{
+    zr_recorder *recorder;
+    zero_step_info info;
+    ZERO_TRY(zr_recorder_create(RECORDS, &recorder, error));
+    zero_status status = zr_engine_record(s->made.engine, recorder, error);
+    for (int i = 0; i < RECORDED && status == ZERO_OK; i++)
+        status = one_step(s, &info, error);
+    if (status == ZERO_OK)
+        status = zr_engine_record(s->made.engine, NULL, error);
+    zr_recorder_sum(recorder, 0, sums);
+    if (status == ZERO_OK && recorder->dropped > 0)
+        status = zr_fail(error, ZERO_ERR_LIMIT, "recording %d steps: %lld records, there is room for %d", RECORDED, (long long)(recorder->count + recorder->dropped), RECORDS);
+    for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
+        sums[a] = (zr_activity_sum){sums[a].calls / RECORDED, sums[a].nanoseconds / RECORDED, sums[a].bytes / RECORDED, sums[a].flops / RECORDED};
+    zr_recorder_destroy(recorder);
+    return status;
+}
+
+static void say_row(const zr_bench *bench, const char *name, const zr_activity_sum *sum, double step, double bandwidth)
+{
+    double seconds = (double)sum->nanoseconds * 1e-9;
+    zr_bench_say(bench, "  %-32s %6lld %10.3f %6.1f%%", name, (long long)sum->calls, seconds * 1e3, 100 * seconds / step);
+    if (sum->bytes > 0 && seconds > 0)
+        zr_bench_say(bench, " %10.1f %8.2f %8.2f", (double)sum->bytes * 1e-6, (double)sum->bytes / seconds * 1e-9, (double)sum->bytes / seconds / bandwidth);
+    if (sum->flops > 0 && seconds > 0)
+        zr_bench_say(bench, "%s %8.1f", sum->bytes > 0 ? "" : "                            ", (double)sum->flops / seconds * 1e-9);
+    zr_bench_say(bench, "\n");
+}
+
+static void say_breakdown(const step_bench *s, const zr_activity_sum sums[ZR_ACTIVITY_COUNT], double bandwidth)
+{
+    const zr_bench *bench = s->bench;
+    zr_activity_sum phases = {0}, rest;
+    zr_bench_say(bench, "\n  %-32s %6s %10s %7s %10s %8s %8s %8s\n", "of a recorded step (rank 0)", "calls", "ms", "share", "MB", "GB/s", "/memory", "GF/s");
+    for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
+        if (zr_activity_track(a) == ZR_TRACK_PHASE)
+            phases.nanoseconds += sums[a].nanoseconds;
+    double step = (double)phases.nanoseconds * 1e-9;
+    rest = phases;
+    for (int a = 0; a < ZR_ACTIVITY_COUNT; a++) {
+        if (zr_activity_track(a) == ZR_TRACK_PHASE || sums[a].calls == 0)
+            continue;
+        say_row(bench, zr_activity_text(a), &sums[a], step, bandwidth);
+        rest.nanoseconds -= zr_activity_is_aside(a) ? 0 : sums[a].nanoseconds;
+    }
+    say_row(bench, "everything else", &(zr_activity_sum){.nanoseconds = rest.nanoseconds}, step, bandwidth);
+}
+
+// Bytes that kernels other than products move.
+static int64_t bytes_outside(const zr_activity_sum sums[ZR_ACTIVITY_COUNT])
+{
+    int64_t bytes = 0;
+    for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
+        if (zr_activity_track(a) != ZR_TRACK_PHASE && a != ZR_ACTIVITY_product && zr_activity_track(a) != ZR_TRACK_DISK && !zr_activity_is_aside(a))
+            bytes += sums[a].bytes;
+    return bytes;
+}
+
+static zero_status report(const step_bench *s, zero_error *error)
+{
+    const zr_bench *bench = s->bench;
+    zr_activity_sum sums[ZR_ACTIVITY_COUNT];
+    zr_products_time products;
+    double bandwidth;
+    ZERO_TRY(record_steps((step_bench *)s, sums, error));
+    ZERO_TRY(zr_bench_products(bench, zr_engine_plan(s->made.engine), false, &products, error));
+    ZERO_TRY(zr_bench_bandwidth(bench, &bandwidth, error));
+    double accumulation = (double)zero_accumulation(s->made.engine), tokens = (double)(s->made.micro_batch * s->made.seq * bench->comm->size) * accumulation;
+    double alone = products.median * accumulation, floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;
+    zr_bench_say(bench, "step            %10.3f ms   %10.1f tokens/s   (median of %d, the slowest rank's)\n", s->seconds * 1e3, tokens / s->seconds, TIMED);
+    zr_bench_say(bench, "products alone  %10.3f ms   %10.1f GF/s a rank\n", alone * 1e3, products.flops * accumulation / alone * 1e-9);
+    zr_bench_say(bench, "memory          %10.2f GB/s a rank (a copy's reads and writes, all ranks at once)\n", bandwidth * 1e-9);
+    zr_bench_say(bench, "efficiency      %10.3f      products alone / step\n", alone / s->seconds);
+    zr_bench_say(bench, "step / floor    %10.3f      floor %.3f ms\n", s->seconds / floor, floor * 1e3);
+    say_breakdown(s, sums, bandwidth);
+    return ZERO_OK;
+}
+
+static zero_status run(step_bench *s, zero_error *error)
+{
+    const zr_plan *plan = zr_engine_plan(s->made.engine);
+    zr_bench_say(s->bench, "%s: %.3f M parameters; %lld x %lld a rank, %s, stage %d; backend %s, %s\n", s->made.spec,
+                 (double)plan->parameters / 1e6, (long long)s->made.micro_batch, (long long)s->made.seq, plan->settings.precision.name, plan->settings.stage,
+                 zr_engine_queue(s->made.engine)->backend->name, zr_engine_queue(s->made.engine)->backend->path());
+    ZERO_TRY(time_steps(s, error));
+    return report(s, error);
+}
+
+zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
+{
+    step_bench s = {.bench = bench};
+    zero_status status = zr_bench_engine_open(bench, options, &s.made, error);
+    if (status == ZERO_OK)
+        status = zr_comm_agree(bench->comm, draw_batch(&s, error), error);
+    if (status == ZERO_OK)
+        status = run(&s, error);
+    zr_bench_engine_close(&s.made);
+    zr_free(s.tokens);
+    zr_free(s.targets);
+    return status;
+}

@@ -1,0 +1,84 @@
+// `zero doctor`, of MPI: whether the module is here, which MPI it stands on, and whether mpirun is of the same one.
+#include "comm/implementations.h"
+#include "tools/doctor.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct mpi_family {
+    const char *name, *library;  // for the reader; how the library's own name begins
+    const char *launchers[3];    // words in the path of its mpirun, links followed
+    const char *packages;        // Debian's
+} mpi_family;
+
+static const mpi_family families[] = {
+    {"Open MPI", "Open MPI", {"orterun", "openmpi", "prterun"}, "libopenmpi-dev openmpi-bin"},
+    {"MPICH", "MPICH", {"mpich", "hydra"}, "libmpich-dev mpich"},
+};
+
+static bool in_path(const char *program, char out[static PATH_MAX])
+{
+    const char *at = getenv("PATH");
+    for (at = at ? at : ""; *at; at += strspn(at, ":")) {
+        int length = (int)strcspn(at, ":");
+        snprintf(out, PATH_MAX, "%.*s/%s", length, at, program);
+        if (access(out, X_OK) == 0)
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+static const mpi_family *family_of_library(const char *library)
+{
+    for (int f = 0; f < ZR_COUNT(families); f++)
+        if (strncmp(library, families[f].library, strlen(families[f].library)) == 0)
+            return &families[f];
+    return NULL;
+}
+
+static const mpi_family *family_of_launcher(const char *path)
+{
+    char real[PATH_MAX];
+    if (!realpath(path, real))
+        return NULL;
+    for (int f = 0; f < ZR_COUNT(families); f++)
+        for (int w = 0; w < ZR_COUNT(families[f].launchers) && families[f].launchers[w]; w++)
+            if (strstr(real, families[f].launchers[w]))
+                return &families[f];
+    return NULL;
+}
+
+static void say_module(const zr_doctor *d, const char *mpirun)
+{
+    char library[128];
+    zr_mpi_library(library, sizeof library);
+    const mpi_family *built = family_of_library(library), *starts = mpirun ? family_of_launcher(mpirun) : NULL;
+    if (!mpirun)
+        zr_doctor_say(d, "MPI", "module found, built with %s; no mpirun in PATH (Debian: %s)", library,
+                      built ? built->packages : families[0].packages);
+    else if (built && starts && built != starts)
+        zr_doctor_say(d, "MPI", "module found, built with %s, but %s is of %s: ranks that it starts do not find each other", library,
+                      mpirun, starts->name);
+    else
+        zr_doctor_say(d, "MPI", "module found, built with %s; %s", library, mpirun);
+}
+
+void zr_doctor_mpi(const zr_doctor *d)
+{
+    char path[PATH_MAX];
+    const char *mpirun = in_path("mpirun", path) ? path : NULL;
+    const mpi_family *starts = mpirun ? family_of_launcher(mpirun) : NULL;
+    const zr_mpi_module *module;
+    zero_error error = {0};
+    if (zr_mpi_load(&module, &error) == ZERO_OK)
+        say_module(d, mpirun);
+    else if (starts)
+        zr_doctor_say(d, "MPI", "%s; %s is of %s: with %s installed, build again (only needed for several machines)", error.message, mpirun,
+                      starts->name, starts->packages);
+    else
+        zr_doctor_say(d, "MPI", "%s (only needed for several machines)", error.message);
+}

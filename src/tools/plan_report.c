@@ -1,0 +1,139 @@
+// zero_plan: which way of planning, and the tables that both write.
+#include "tools/plan_report.h"
+
+#include "base/bytes_text.h"
+#include "base/json.h"
+#include "memory/ledger.h"
+
+#include <string.h>
+
+int64_t zr_plan_row_total(const zr_plan_row *row)
+{
+    int64_t total = 0;
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        total += row->bytes[c];
+    return total;
+}
+
+static bool used(const zr_plan_row *rows, int count, int category)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].bytes[category])
+            return true;
+    return false;
+}
+
+static bool offloads(const zr_plan_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].tiers[ZERO_TIER_host] || rows[i].tiers[ZERO_TIER_nvme])
+            return true;
+    return false;
+}
+
+static void append_heading(const zr_plan_row *rows, int count, zr_buffer *out)
+{
+    zr_buffer_printf(out, "stage  ranks%s", rows[0].micro_batch ? "  micro-batch" : "");
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        if (used(rows, count, c))
+            zr_buffer_printf(out, "  %13s", zr_memory_category_name((zero_memory_category)c));
+    zr_buffer_printf(out, "  %10s", "total");
+    if (offloads(rows, count))
+        zr_buffer_printf(out, " = %8s + %8s  %10s", "device", "host", "and NVMe");
+    zr_buffer_printf(out, "%s\n", rows[0].largest < 0 ? "" : rows[0].micro_batch ? "  largest micro-batch that fits" : "  fits");
+}
+
+static void append_tiers(const zr_plan_row *row, zr_buffer *out)
+{
+    char device[ZR_BYTES_TEXT], host[ZR_BYTES_TEXT], nvme[ZR_BYTES_TEXT];
+    zr_bytes_text((double)row->tiers[ZERO_TIER_device], device);
+    zr_bytes_text((double)row->tiers[ZERO_TIER_host], host);
+    zr_bytes_text((double)row->tiers[ZERO_TIER_nvme], nvme);
+    zr_buffer_printf(out, " = %8s + %8s  %10s", device, host, nvme);
+}
+
+static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int count, zr_buffer *out)
+{
+    char text[ZR_BYTES_TEXT];
+    zr_buffer_printf(out, "%5d  %5d", row->stage, row->ranks);
+    if (row->micro_batch)
+        zr_buffer_printf(out, "  %11lld", (long long)row->micro_batch);
+    for (int c = 0; c < ZERO_MEM_COUNT; c++) {
+        if (!used(rows, count, c))
+            continue;
+        zr_bytes_text((double)row->bytes[c], text);
+        zr_buffer_printf(out, "  %13s", text);
+    }
+    zr_bytes_text((double)zr_plan_row_total(row), text);
+    zr_buffer_printf(out, "  %10s", text);
+    if (offloads(rows, count))
+        append_tiers(row, out);
+    if (row->largest > 0 && row->micro_batch)
+        zr_buffer_printf(out, "  %lld", (long long)row->largest);
+    else if (row->largest >= 0)
+        zr_buffer_printf(out, "  %s", row->largest ? "yes" : row->micro_batch ? "none" : "no");
+    zr_buffer_printf(out, "\n");
+}
+
+void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out)
+{
+    append_heading(rows, count, out);
+    for (int i = 0; i < count; i++)
+        append_row(&rows[i], rows, count, out);
+}
+
+static void append_json_row(const zr_plan_row *row, zr_buffer *out)
+{
+    zr_buffer_printf(out, "{\"stage\":%d,\"ranks\":%d", row->stage, row->ranks);
+    if (row->micro_batch)
+        zr_buffer_printf(out, ",\"micro_batch\":%lld", (long long)row->micro_batch);
+    zr_buffer_printf(out, ",\"bytes\":{");
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "", zr_memory_category_name((zero_memory_category)c), (long long)row->bytes[c]);
+    zr_buffer_printf(out, "},\"total\":%lld,\"tiers\":{", (long long)zr_plan_row_total(row));
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t), (long long)row->tiers[t]);
+    zr_buffer_printf(out, "}");
+    if (row->largest >= 0)
+        zr_buffer_printf(out, ",\"fits\":%s", row->largest > 0 && row->micro_batch <= row->largest ? "true" : "false");
+    if (row->largest > 0 && row->micro_batch)
+        zr_buffer_printf(out, ",\"largest_micro_batch\":%lld", (long long)row->largest);
+    zr_buffer_printf(out, "}");
+}
+
+void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy, double parameters, const zr_elastic *elastic, zr_buffer *out)
+{
+    zr_buffer_printf(out, "{\"model\":");
+    zr_json_append_string(out, model, strlen(model));
+    zr_buffer_printf(out, ",\"policy\":");
+    zr_json_append_string(out, policy, strlen(policy));
+    zr_buffer_printf(out, ",\"parameters\":%.0f,\"rows\":[", parameters);
+    for (int i = 0; i < count; i++) {
+        zr_buffer_printf(out, i ? ",\n" : "\n");
+        append_json_row(&rows[i], out);
+    }
+    zr_buffer_printf(out, "]");
+    if (elastic)
+        zr_buffer_printf(out, ",\n\"elasticity\":{\"batch\":%lld,\"ranks\":[", (long long)elastic->batch);
+    for (int i = 0; elastic && i < elastic->count; i++)
+        zr_buffer_printf(out, "%s%lld", i ? "," : "", (long long)elastic->ranks[i]);
+    zr_buffer_printf(out, elastic ? "]}}\n" : "}\n");
+}
+
+zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
+{
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
+    zr_buffer text = {0};
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    if (!!options->new_spec + !!options->model + (options->parameters > 0) != 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: exactly one of options.new_spec, options.model and options.parameters must be given");
+    zero_status status = options->parameters > 0 ? zr_plan_by_formula(options, &text, error) : zr_plan_by_model(options, &text, error);
+    if (status == ZERO_OK && text.failed)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the plan");
+    if (status == ZERO_OK)
+        write(user, text.data);
+    zr_buffer_free(&text);
+    return status;
+}

@@ -1,0 +1,260 @@
+#include "train/outputs.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "files/own.h"
+#include "files/receipt.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOCK_SECONDS 5.0
+#define SHOWN_SECONDS 3.0
+enum { MOST_JOB = 256 }; // bytes
+
+static zero_status join(const char *directory, const char *name, char out[static 4096], zero_error *error)
+{
+    if (snprintf(out, 4096, "%s/%s", directory, name) >= 4096)
+        return zr_fail(error, ZERO_ERR_USAGE, "the path %.200s... is too long", directory);
+    return ZERO_OK;
+}
+
+// The directory itself, or the nearest above it that exists, must be writable.
+static zero_status check_writable(const char *directory, zero_error *error)
+{
+    char path[4096];
+    struct stat info;
+    ZERO_TRY(join(directory, "", path, error));
+    for (;;) {
+        size_t length = strlen(path);
+        while (length > 1 && path[length - 1] == '/')
+            path[--length] = 0;
+        if (stat(path[0] ? path : ".", &info) == 0)
+            break;
+        if (errno != ENOENT)
+            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot use the directory \"%s\" for outputs", directory);
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            path[0] = 0;
+        else
+            slash[slash == path] = 0;
+    }
+    if (!S_ISDIR(info.st_mode))
+        return zr_fail(error, ZERO_ERR_IO, "cannot write to \"%s\": \"%s\" is no directory", directory, path);
+    if (access(path[0] ? path : ".", W_OK | X_OK))
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s\"", directory);
+    return ZERO_OK;
+}
+
+// Where a run goes on, other things that lie among its own stay; what would be removed with it, is not.
+static zero_status check_entry(const zr_outputs_place *place, int entry, zero_error *error)
+{
+    char path[4096], foreign[ZR_OWN_PATH];
+    bool goes_on = place->way == ZR_OUTPUTS_GO_ON;
+    if (zr_own_is_foreign(place->directory, entry, !goes_on, foreign))
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is there, which no run of libzero has written: it is not replaced; choose another directory (--out)", foreign);
+    if (entry < 0 || (goes_on && !place->loses))
+        return ZERO_OK;
+    ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
+    return zr_reads_spare(&place->reads, path, error);
+}
+
+static bool is_nothing(const char *name) { return !name[0]; }
+
+// A folder with nothing in it may have been made, or linked to another disk, for the run to come.
+static bool is_empty_folder(const char *path)
+{
+    char names[1024];
+    return zr_path_is_directory(path) && !zr_directory_others(path, is_nothing, names, sizeof names);
+}
+
+zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
+{
+    char path[4096];
+    for (int entry = -1; entry < ZR_RUN_ENTRIES; entry++)
+        ZERO_TRY(check_entry(place, entry, error));
+    for (int entry = 0; entry < ZR_RUN_ENTRIES && place->way == ZR_OUTPUTS_NEW; entry++) {
+        ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
+        if (zr_path_exists(path) && !is_empty_folder(path))
+            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" already holds a run (%s): choose another directory, or --overwrite replaces it", place->directory, zr_run_entries[entry]);
+    }
+    return check_writable(place->directory, error);
+}
+
+static zero_status remove_earlier(const char *directory, zero_error *error)
+{
+    char path[4096];
+    for (int i = 0; i < ZR_RUN_ENTRIES; i++) {
+        ZERO_TRY(join(directory, zr_run_entries[i], path, error));
+        struct stat info;
+        if (lstat(path, &info))
+            continue;
+        if (S_ISDIR(info.st_mode))
+            ZERO_TRY(zr_directory_remove(path, error));
+        else if (zr_path_is_directory(path)) // on another disk: the link stays
+            ZERO_TRY(zr_directory_empty(path, error));
+        else if (unlink(path))
+            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot remove \"%s\" of the earlier run", path);
+    }
+    return ZERO_OK;
+}
+
+// A job that was ended and starts again finds its lock still held by what has not quite gone.
+static zero_status lock(zr_outputs *out, zr_outputs_way way, zero_error *error)
+{
+    double end = zr_clock_seconds() + (way == ZR_OUTPUTS_GO_ON ? LOCK_SECONDS : 0);
+    for (;;) {
+        zero_status status = zr_directory_lock(out->directory, &out->lock, error);
+        if (status != ZERO_ERR_USAGE || zr_clock_seconds() >= end)
+            return status;
+        usleep(50000);
+    }
+}
+
+static zero_status note_job(const zr_outputs *out, const char *job, zero_error *error)
+{
+    if (ftruncate(out->lock, 0))
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s/.lock\"", out->directory);
+    return job ? zr_file_pwrite(out->lock, job, strlen(job), 0, out->directory, error) : ZERO_OK;
+}
+
+bool zr_outputs_are_of(const char *directory, const char *job)
+{
+    char path[4096], *text = NULL;
+    size_t length;
+    bool same = join(directory, ".lock", path, NULL) == ZERO_OK && zr_path_exists(path) && zr_file_read(path, MOST_JOB, &text, &length, NULL) == ZERO_OK && !strcmp(text, job);
+    zr_free(text);
+    return same;
+}
+
+static zero_status write_config(const zr_outputs *out, const char *config_text, zero_error *error)
+{
+    return zr_file_write_in(out->directory, "config.json", config_text, strlen(config_text), error);
+}
+
+// An earlier run goes before this one's name comes: what is left of it is never taken for this one's.
+zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place, const char *config_text, const char *job, zero_error *error)
+{
+    char path[4096];
+    ZERO_TRY(zr_own_sweep(out->directory, error));
+    if (place->way == ZR_OUTPUTS_GO_ON)
+        return note_job(out, job, error);
+    ZERO_TRY(remove_earlier(out->directory, error));
+    ZERO_TRY(note_job(out, job, error));
+    ZERO_TRY(write_config(out, config_text, error));
+    ZERO_TRY(join(out->directory, "metrics.jsonl", path, error));
+    return zr_metrics_open(path, 0, &out->metrics, error);
+}
+
+// Bytes of the first `lines` whole lines, or of as many as there are.
+static size_t find_end(const char *text, size_t length, int64_t *lines)
+{
+    const char *end = text;
+    int64_t count = 0;
+    for (const char *line; count < *lines && (line = memchr(end, '\n', length - (size_t)(end - text))); count++)
+        end = line + 1;
+    *lines = count;
+    return (size_t)(end - text);
+}
+
+zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines, zero_error *error)
+{
+    char path[4096], *text = NULL;
+    size_t length = 0;
+    ZERO_TRY(write_config(out, config_text, error));
+    ZERO_TRY(join(out->directory, "metrics.jsonl", path, error));
+    if (zr_path_exists(path))
+        ZERO_TRY(zr_file_read(path, SIZE_MAX / 2, &text, &length, error));
+    size_t kept = find_end(text ? text : "", length, &lines);
+    zr_metrics_sum(text ? text + kept : "", length - kept, &out->lost_steps, &out->lost_milliseconds);
+    zero_status status = lines ? zr_file_write_durable(path, text, kept, error) : ZERO_OK;
+    zr_free(text);
+    return status == ZERO_OK ? zr_metrics_open(path, lines, &out->metrics, error) : status;
+}
+
+zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero_error *error)
+{
+    *out = (zr_outputs){.directory = place->directory, .lock = -1, .created = !zr_path_exists(place->directory)};
+    ZERO_TRY(zr_directory_create(place->directory, error));
+    zero_status status = lock(out, place->way, error);
+    if (status == ZERO_OK)
+        status = zr_outputs_check(place, error); // another run may have come first
+    if (status != ZERO_OK)
+        zr_outputs_close(out, true);
+    return status;
+}
+
+// Of a name that a start sweeps away, should this one be killed.
+zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK], zero_error *error)
+{
+    char path[4096];
+    snprintf(name, ZR_OUTPUTS_MARK, "config.json.tmp.%ld.%lld", (long)getpid(), (long long)zr_clock_nanoseconds());
+    ZERO_TRY(join(directory, name, path, error));
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", path);
+    close(fd);
+    return ZERO_OK;
+}
+
+bool zr_outputs_sees(const char *directory, const char *name)
+{
+    double end = zr_clock_seconds() + SHOWN_SECONDS;
+    for (;;) {
+        DIR *fresh = opendir(directory); // what is kept of it is compared with the server's
+        if (fresh)
+            closedir(fresh);
+        if (zr_path_has(directory, name))
+            return true;
+        if (zr_clock_seconds() >= end)
+            return false;
+        usleep(20000);
+    }
+}
+
+void zr_outputs_unmark(const char *directory, const char *name)
+{
+    char path[4096];
+    if (join(directory, name, path, NULL) == ZERO_OK)
+        unlink(path);
+}
+
+void zr_outputs_close(zr_outputs *outputs, bool discard)
+{
+    zr_metrics_close(outputs->metrics);
+    if (discard && outputs->created && outputs->lock >= 0)
+        zr_directory_remove(outputs->directory, NULL);
+    if (outputs->lock >= 0)
+        close(outputs->lock);
+    *outputs = (zr_outputs){.lock = -1};
+}
+
+static zero_status write_model_config(const char *directory, const zr_lm_config *config, zero_error *error)
+{
+    zr_buffer text = {0};
+    zr_lm_config_write(config, &text);
+    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s/config.json\"", directory)
+                                     : zr_file_write_in(directory, "config.json", text.data, text.length, error);
+    zr_buffer_free(&text);
+    return status;
+}
+
+zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config, const zr_tokenizer *tokenizer, const char *generation, char **path,
+                             zero_error *error)
+{
+    char model[4096];
+    ZERO_TRY(join(directory, name, model, error));
+    ZERO_TRY(zr_directory_create(model, error));
+    ZERO_TRY(zr_receipt_begin(model, error));
+    ZERO_TRY(write_model_config(model, config, error));
+    ZERO_TRY(zr_tokenizer_save(tokenizer, model, error));
+    if (generation)
+        ZERO_TRY(zr_file_write_in(model, ZR_GENERATION_CONFIG, generation, strlen(generation), error));
+    *path = zr_sprintf(error, "%s/model.safetensors", model);
+    return *path ? ZERO_OK : ZERO_ERR_MEMORY;
+}

@@ -1,0 +1,177 @@
+// zero_train: reads like a training is described. Each phase that is not collective ends in an agreement of all ranks, so
+// that no rank is left behind; a failure in a collective one ends the others through the communicator.
+#include "train/train.h"
+
+#include "base/clock.h"
+#include "comm/agree.h"
+#include "files/checkpoint.h"
+#include "files/run_directory.h"
+#include "layers/layers.h"
+#include "model/model_compare.h"
+#include "setup/initialize.h"
+#include "setup/tiling.h"
+#include <zero/files.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static zero_status check_options(const zero_train_options *options, zero_error *error)
+{
+    if (options->struct_size != sizeof *options)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    if (!options->new_spec == !options->model_dir)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: exactly one of options.new_spec and options.model_dir must be given");
+    if (options->data_count < 1 || !options->data)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.data names no file");
+    if (!options->out_dir && !options->dry_run)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.out_dir is missing");
+    if (options->resume && options->overwrite)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.resume and options.overwrite are both given: a run goes on, or is replaced");
+    const zr_backend *backend;
+    ZERO_TRY(zr_backend_find(options->backend ? options->backend : "cpu", NULL, &backend, error));
+    zr_lm_changes changes;
+    if (options->allow_change && !options->resume)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.allow_change (--allow-change) belongs to a run that is resumed: options.resume (--resume) is missing");
+    ZERO_TRY(zr_lm_changes_parse(options->allow_change, &changes, error));
+    if (options->steps && options->epochs > 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.steps and options.epochs are both given");
+    return ZERO_OK;
+}
+
+// Takes the options over, with the directories of the model and the tokenizer themselves where runs are given.
+static zero_status accept(zr_train *train, const zero_train_options *options, zero_error *error)
+{
+    ZERO_TRY(check_options(options, error));
+    ZERO_TRY(zr_model_directory(options->model_dir, &train->logger, &train->own.model_dir, error));
+    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &train->logger, &train->own.tokenizer, error));
+    train->own.options = *options;
+    train->own.options.model_dir = train->own.model_dir;
+    train->own.options.tokenizer = train->own.tokenizer;
+    train->options = &train->own.options;
+    return ZERO_OK;
+}
+
+static zero_status build_again(zr_train *train, zero_error *error)
+{
+    zr_lm_free(train->model);
+    train->model = NULL;
+    return zr_lm_create(&train->model_config, &train->model, error);
+}
+
+// Everything that a rank can find out, and refuse, by itself.
+zero_status zr_train_prepare(zr_train *train, zero_error *error)
+{
+    ZERO_TRY(zr_train_check_outputs(train, error));
+    ZERO_TRY(zr_train_check_config(train, error));
+    ZERO_TRY(zr_train_read(train, error));
+    zr_train_describe_model(train);
+    ZERO_TRY(zr_train_configure(train, error));
+    ZERO_TRY(zr_train_check_places(train, error));
+    return zr_tiling_apply(train->config, &train->model_config) ? build_again(train, error) : ZERO_OK;
+}
+
+zero_status zr_train_make_engine(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    ZERO_TRY(zr_threads_choose(train->comm, options->threads, &train->threads, error));
+    zero_options engine = {.struct_size = sizeof engine, .model = train->model, .comm = train->comm,
+                           .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
+                           .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .allow_change = options->allow_change, .logger = train->logger};
+    bool tiled;
+    ZERO_TRY(zr_train_place(train, error));
+    if (zr_tiling_apply(train->config, &train->model_config))
+        ZERO_TRY(zr_comm_agree(train->comm, build_again(train, error), error));
+    engine.model = train->model;
+    ZERO_TRY(zr_tiling_choose(&engine, train->config, &train->model_config, &tiled, error));
+    if (tiled)
+        ZERO_TRY(zr_comm_agree(train->comm, build_again(train, error), error));
+    engine.model = train->model;
+    ZERO_TRY(zr_comm_agree(train->comm, zr_train_record(train, error), error));
+    zr_config *config = train->config;
+    train->config = NULL;
+    config->tensorboard.enabled = config->tensorboard.enabled && !options->dry_run; // nothing is kept of one
+    config->csv_monitor.enabled = config->csv_monitor.enabled && !options->dry_run;
+    zr_train_describe_runtime(train);
+    ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->engine, error));
+    if (options->sample_every > 0)
+        ZERO_TRY(zr_comm_agree(train->comm, zr_train_sample_check(train, error), error));
+    const zero_load_options how = {.struct_size = sizeof how, .ignore_unused = options->ignore_unused, .logger = train->logger};
+    if (options->model_dir)
+        ZERO_TRY(zero_load_weights_with(train->engine, options->model_dir, &how, error));
+    zr_train_describe_run(train);
+    train->profiled = zr_train_profile_steps(train);
+    return zr_observe(train->engine, &train->logger, train->profiled, &train->observed, error);
+}
+
+static zero_status finish(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    char text[2048] = "dry run: one step was made, nothing is kept";
+    int at = 0;
+    if (!options->dry_run) {
+        zero_status status = zr_train_save_model(train, "model", error);
+        if (status != ZERO_OK)
+            return zr_train_rescue(train, status, error);
+        at = snprintf(text, sizeof text, "model    %s/model", options->out_dir);
+    }
+    if (isfinite(train->last_eval) && at > 0 && at < (int)sizeof text)
+        at += snprintf(text + at, sizeof text - (size_t)at, ", val loss %.6f (all of the held-out text)", train->last_eval);
+    if (isfinite(train->best) && at > 0 && at < (int)sizeof text)
+        snprintf(text + at, sizeof text - (size_t)at, "; the best of the run, val loss %.6f%s%s%s: %s/best", train->best, train->eval_text[0] ? " (" : "", train->eval_text,
+                 train->eval_text[0] ? ")" : "", options->out_dir);
+    zero_event end = {.kind = ZERO_EVENT_END, .step = train->steps, .total_steps = train->steps, .text = text,
+                      .loss = isfinite(train->best) ? train->best : 0};
+    if (train->comm->rank == 0 && options->progress)
+        options->progress(options->progress_user, &end);
+    return ZERO_OK;
+}
+
+static zero_status run(zr_train *train, zero_error *error)
+{
+    ZERO_TRY(zr_train_compare_inputs(train, error));
+    ZERO_TRY(zr_train_hash_data(train, error));
+    ZERO_TRY(zr_train_make_engine(train, error));
+    ZERO_TRY(zr_train_open_outputs(train, error));
+    ZERO_TRY(zr_train_loop(train, error));
+    return finish(train, error);
+}
+
+void zr_train_free(zr_train *train)
+{
+    zr_checkpoint_abandon(train->saving);
+    zr_outputs_close(&train->outputs, false);
+    zr_reads_free(&train->place.reads);
+    zero_destroy(train->engine);
+    zr_config_destroy(train->config);
+    zr_free(train->placement);
+    zr_free(train->config_text);
+    zr_free(train->file_text);
+    zr_free(train->own.model_dir);
+    zr_free(train->own.tokenizer);
+    zr_train_release_data(train);
+}
+
+zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_error *error)
+{
+    ZR_NEED(error, comm);
+    ZR_NEED(error, options);
+    zero_error local = {0};
+    if (!error)
+        error = &local;
+    zr_train train = {.comm = comm, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY};
+    if (comm->rank == 0)
+        train.logger = options->logger;
+    zero_status status = zr_comm_agree(comm, accept(&train, options, error), error);
+    if (status == ZERO_OK)
+        status = zr_train_foresee(&train, error);
+    if (status == ZERO_OK)
+        status = zr_comm_agree(comm, zr_train_prepare(&train, error), error);
+    if (status == ZERO_OK) {
+        status = run(&train, error);
+        if (status != ZERO_OK && status != ZERO_ERR_CANCELLED && status != ZERO_ERR_STOPPED)
+            zero_comm_abort(comm, error->message);
+    }
+    zr_train_free(&train);
+    return status;
+}

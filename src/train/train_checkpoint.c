@@ -1,0 +1,247 @@
+// The checkpoints of a training while it runs: when, where, how many.
+//
+//   OUT/checkpoints/step-00000100/    whole or absent (checkpoint/states.h)
+//   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum; a hint, the directories themselves count
+#include "base/bytes_text.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "checkpoint/manifest.h"
+#include "comm/agree.h"
+#include "files/checkpoint.h"
+#include "files/run_directory.h"
+#include "train/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, beside what steps and saves have taken so far
+
+// Rank 0. One that has something else in its folder stays.
+static zero_status remove_older(zr_train *train, int64_t step, zero_error *error)
+{
+    char others[1024];
+    char *path = zr_checkpoint_path(train->options->out_dir, step, error);
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    bool shared = zr_directory_others(path, zr_is_checkpoint_file, others, sizeof others);
+    if (shared && !train->left_step)
+        zr_log(&train->logger, ZERO_LOG_WARNING, "\"%s\" is not removed, although newer checkpoints are there (--keep): it holds %s, which is of no checkpoint; this is said once", path, others);
+    train->left_step = shared ? step : train->left_step;
+    zero_status status = shared ? ZERO_OK : zr_directory_discard(path, error);
+    zr_free(path);
+    return status;
+}
+
+// Rank 0: the newest `keep` that are whole stay, the one just written among them. Newer ones than that are damaged: it was resumed before them.
+static zero_status prune(zr_train *train, zero_error *error)
+{
+    const char *run = train->options->out_dir;
+    zr_checkpoints found;
+    ZERO_TRY(zr_checkpoints_list(run, &found, error));
+    zero_status status = ZERO_OK;
+    int64_t kept = 0;
+    for (int i = 0; i < found.count && train->options->keep > 0 && status == ZERO_OK; i++) {
+        int64_t step = found.steps[i];
+        if (step > train->saved_step)
+            continue;
+        if (kept < train->options->keep) {
+            kept += step == train->saved_step || zr_checkpoint_is_whole(run, step);
+            continue;
+        }
+        status = remove_older(train, step, error);
+    }
+    zr_checkpoints_free(&found);
+    return status;
+}
+
+static json_t *describe(const zr_train *train)
+{
+    json_t *facts = json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", train->data_hash, "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics), "micro_batch",
+                              (json_int_t)zr_engine_config(train->engine)->micro_batch, "ranks", (json_int_t)train->comm->size);
+    if (facts && train->first_step)
+        json_object_set_new(facts, "resumed_from", json_integer(train->first_step));
+    if (facts && train->owed)
+        json_object_set_new(facts, "owed", json_true());
+    if (facts && train->keeps_weight_decay)
+        json_object_set_new(facts, "keeps_weight_decay", json_true());
+    if (facts && isfinite(train->best))
+        json_object_set_new(facts, "best", json_real(train->best));
+    if (facts && isfinite(train->best) && train->best_windows)
+        json_object_set_new(facts, "best_windows", json_integer(train->best_windows));
+    return facts;
+}
+
+// Where the communicator itself has failed there is no run to go on with.
+bool zr_train_is_fatal(zero_status status)
+{
+    return status == ZERO_ERR_PEER || status == ZERO_ERR_TIMEOUT || status == ZERO_ERR_INTERNAL;
+}
+
+// A checkpoint that cannot be written is told, and harms nothing: the next one is tried when its time has come.
+static zero_status settle(const zr_train *train, zero_status status, const zero_error *error)
+{
+    if (status == ZERO_OK || zr_train_is_fatal(status))
+        return status;
+    const char *then = train->saving_step == train->steps ? "the run cannot be extended from its end" : "training continues";
+    zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld was not saved, %s: %s", (long long)train->saving_step, then, error->message);
+    return ZERO_OK;
+}
+
+static zero_status prepare(const zr_train *train, char **path, json_t **more, zero_error *error)
+{
+    *path = zr_checkpoint_path(train->options->out_dir, train->saving_step, error);
+    zero_status status = *path ? ZERO_OK : ZERO_ERR_MEMORY;
+    *more = json_pack("{s:o}", "train", describe(train));
+    if (status == ZERO_OK && !*more)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", *path);
+    if (status == ZERO_OK && train->comm->rank == 0)
+        status = zr_checkpoints_make(train->options->out_dir, error);
+    return status;
+}
+
+zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error)
+{
+    char *path = NULL;
+    json_t *more = NULL;
+    ZERO_TRY(zr_train_end_checkpoint(train, error));
+    train->saved_at = zr_clock_seconds();
+    train->saving_step = step;
+    zero_status status = zr_comm_agree(train->comm, prepare(train, &path, &more, error), error);
+    if (status == ZERO_OK)
+        status = zr_checkpoint_begin(train->engine, path, json_incref(more), &train->saving, error);
+    json_decref(more);
+    zr_free(path);
+    return settle(train, status, error);
+}
+
+// A checkpoint that is there stays there if this fails.
+void zr_train_announce_checkpoint(zr_train *train)
+{
+    zero_error error = {0};
+    zero_status status = zr_write_latest(train->options->out_dir, train->saved_step, &error);
+    if (status == ZERO_OK)
+        status = prune(train, &error);
+    if (status != ZERO_OK)
+        zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld is saved, but: %s", (long long)train->saved_step, error.message);
+}
+
+static zero_status end_checkpoint(zr_train *train, zero_error *error)
+{
+    zero_checkpoint *saving = train->saving;
+    train->saving = NULL;
+    ZERO_TRY(zero_end_checkpoint(saving, error));
+    train->saved_step = train->saving_step;
+    train->longest_save = fmax(train->longest_save, zr_clock_seconds() - train->saved_at);
+    if (train->comm->rank == 0)
+        zr_train_announce_checkpoint(train);
+    return ZERO_OK;
+}
+
+zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
+{
+    return train->saving ? settle(train, end_checkpoint(train, error), error) : ZERO_OK;
+}
+
+bool zr_train_wants_checkpoint(const zr_train *train, int64_t step)
+{
+    const zero_train_options *options = train->options;
+    bool by_steps = options->save_every > 0 && step % options->save_every == 0;
+    bool by_time = options->save_seconds > 0 && zr_clock_seconds() - train->saved_at >= options->save_seconds;
+    return !options->dry_run && (by_steps || by_time);
+}
+
+bool zr_train_is_out_of_time(const zr_train *train)
+{
+    double needed = LEAST_TO_END + 2 * train->longest_step + 2 * train->longest_save;
+    return train->options->end_by > 0 && (double)time(NULL) + needed >= train->options->end_by;
+}
+
+// Now, and not beside the next step; settled like every other one.
+static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error *error)
+{
+    train->owed = owed;
+    zero_status status = zr_train_begin_checkpoint(train, step, error);
+    if (status == ZERO_OK)
+        status = zr_train_end_checkpoint(train, error);
+    train->owed = false;
+    return status;
+}
+
+// About: fp32 vectors, without headers and manifest.
+static int64_t checkpoint_bytes(const zr_train *train)
+{
+    const zr_plan *plan = zr_engine_plan(train->engine);
+    int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
+    return fp32 + (plan->settings.delayed ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters) : 0);
+}
+
+// Rank 0. The models that are written after it need room too: less than twice what it takes is too little.
+static bool has_room(const zr_train *train)
+{
+    const char *out = train->options->out_dir;
+    struct statvfs disk;
+    char needed[ZR_BYTES_TEXT], available[ZR_BYTES_TEXT];
+    int64_t bytes = checkpoint_bytes(train);
+    if (statvfs(out, &disk))
+        return true; // saving says why
+    double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (free_bytes >= 2 * (double)bytes)
+        return true;
+    zr_bytes_text((double)bytes, needed);
+    zr_bytes_text(free_bytes, available);
+    zr_log(&train->logger, ZERO_LOG_WARNING, "no checkpoint is written at the end: it takes %s, and the disk of \"%s\" has %s free, less than twice that; this run cannot be extended", needed, out,
+           available);
+    return false;
+}
+
+zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    int64_t wanted = due;
+    if (options->dry_run || (options->no_final_checkpoint && !due))
+        return ZERO_OK;
+    if (!due && train->comm->rank == 0)
+        wanted = has_room(train);
+    ZERO_TRY(zr_comm_agree_on_largest(train->comm, &wanted, error));
+    if (!wanted)
+        return ZERO_OK;
+    ZERO_TRY(save_now(train, step, true, error));
+    if (train->saved_step == step)
+        zr_log(&train->logger, ZERO_LOG_INFO, "saved    %s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "; --resume with more --steps trains on from there", options->out_dir, (long long)step);
+    return ZERO_OK;
+}
+
+// What a run has come to is not lost with its model: it is in the last checkpoint, or in one that is tried now.
+zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *error)
+{
+    const char *out = train->options->out_dir;
+    zero_error why = *error, last = {0};
+    if (zr_train_is_fatal(status))
+        return status;
+    if (train->saved_step != train->steps && train->saving_step != train->steps) // else it has been tried
+        ZERO_TRY(save_now(train, train->steps, false, &last));
+    if (train->saved_step != train->steps && train->saved_step > 0)
+        return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint of its end could be written: %.400s; the newest checkpoint is of step %lld: once there is room, "
+                       "--resume (without --overwrite) goes on from there", why.message, (long long)train->saved_step);
+    if (train->saved_step != train->steps)
+        return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint could be written: %.400s", why.message);
+    return zr_fail(error, status, "the run has ended, but its model is not written: %.400s; \"%.200s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" holds it: once there is room, the same command with --resume "
+                   "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR", why.message, out, (long long)train->steps, out);
+}
+
+zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    if (options->dry_run)
+        return zr_fail(error, ZERO_ERR_CANCELLED, "ended as asked after step %lld; a dry run keeps nothing", (long long)step);
+    if (train->saved_step != step) // else it was, with what is owed
+        ZERO_TRY(save_now(train, step, owed, error));
+    if (train->saved_step != step)
+        return zr_fail(error, ZERO_ERR_IO, "ended as asked after step %lld of %lld, but this step could not be saved; the last one that was: %lld", (long long)step,
+                       (long long)train->steps, (long long)train->saved_step);
+    return zr_fail(error, ZERO_ERR_STOPPED, "ended as asked after step %lld of %lld; saved in \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\"", (long long)step, (long long)train->steps,
+                   options->out_dir, (long long)step);
+}

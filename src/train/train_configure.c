@@ -1,0 +1,223 @@
+// The configuration of a training: the file, the flags, what a run that goes on keeps (train_keep.c), and the program's own choices where
+// nobody made one.
+#include "base/json.h"
+#include "comm/agree.h"
+#include "setup/config_text.h"
+#include "setup/defaults.h"
+#include "setup/placement.h"
+#include "train/train.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static zero_status override(zr_config *config, const zr_train *train, const char *key, const char *value, const char *flag, const zero_logger *logger, zero_error *error)
+{
+    return zr_config_override(config, key, value, flag, train->options->strict, logger, error);
+}
+
+// --seed and --lr have fields of their own.
+static zero_status apply_fields(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    char number[40];
+    snprintf(number, sizeof number, "%lld", (long long)(options->seed >= 0 ? options->seed : 1337));
+    if (options->seed >= 0 || !zr_config_says(config, "libzero.seed"))
+        ZERO_TRY(override(config, train, "libzero.seed", number, options->seed >= 0 ? "--seed" : "default", logger, error));
+    snprintf(number, sizeof number, "%.17g", options->lr);
+    if (options->lr > 0)
+        ZERO_TRY(override(config, train, "optimizer.params.lr", number, "--lr", logger, error));
+    return ZERO_OK;
+}
+
+static zr_config_facts facts_of(const zr_train *train, int64_t steps)
+{
+    const zero_train_options *options = train->options;
+    int64_t batch = zr_default_batch(train->parameters, train->seq);
+    double lr = options->model_dir ? zr_default_lr_further(train->parameters) : zr_default_lr(train->parameters);
+    return (zr_config_facts){
+        .ranks = train->comm->size,
+        .micro_batch = (batch + train->comm->size - 1) / train->comm->size,
+        .total_steps = steps,
+        .warmup_steps = zr_default_warmup(steps),
+        .hidden = train->shape.width,
+        .lr = options->lr > 0 ? options->lr : lr,
+        .auto_dtype = zr_default_dtype(),
+    };
+}
+
+static zero_status make_config_by(const zr_train *train, const zr_config_facts *facts, const zero_logger *logger, zr_config **out, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    zr_config *config = NULL;
+    zero_status status = zr_config_parse(train->file_text, train->file_length, options->config_path ? options->config_path : "defaults", &config, error);
+    for (int i = 0; i < options->override_count && status == ZERO_OK; i++) {
+        const zero_override *flag = &options->overrides[i];
+        status = override(config, train, flag->key, flag->value, flag->flag, logger, error);
+    }
+    if (status == ZERO_OK)
+        status = apply_fields(train, config, logger, error);
+    if (status == ZERO_OK)
+        status = zr_train_keep(train, config, facts->micro_batch, logger, error);
+    if (status == ZERO_OK && train->placement)
+        status = zr_placement_apply(train->placement, train->config, config, error);
+    if (status == ZERO_OK)
+        status = zr_config_defaults_apply(config, facts, logger, error);
+    if (status == ZERO_OK)
+        status = zr_config_resolve(config, facts, logger, error);
+    if (status == ZERO_OK) {
+        zr_train_tell_kept(train, config, logger);
+        *out = config;
+        return ZERO_OK;
+    }
+    zr_config_destroy(config);
+    return status;
+}
+
+static zero_status make_config(const zr_train *train, int64_t steps, const zero_logger *logger, zr_config **out, zero_error *error)
+{
+    const zr_config_facts facts = facts_of(train, steps);
+    return make_config_by(train, &facts, logger, out, error);
+}
+
+// Nothing is refused for the model's size or the text's length, which are not known yet: any will do.
+zero_status zr_train_check_config(zr_train *train, zero_error *error)
+{
+    const zr_config_facts facts = {.ranks = train->comm->size, .micro_batch = 1, .total_steps = ZR_MAX(train->options->steps, 1), .auto_dtype = zr_default_dtype()};
+    zr_config *config = NULL;
+    ZERO_TRY(zr_config_text_read(train->options->config_path, &train->file_text, &train->file_length, error));
+    zero_status status = make_config_by(train, &facts, NULL, &config, error);
+    zr_config_destroy(config);
+    return status;
+}
+
+// How long to train follows from the batch, the schedule from how long: so the configuration is resolved once for its batch.
+static zero_status choose_steps(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    zr_config *probe = NULL;
+    ZERO_TRY(make_config(train, ZR_MAX(options->steps, 1), NULL, &probe, error));
+    int64_t per_step = probe->train_batch * train->seq;
+    zr_config_destroy(probe);
+    train->steps = options->steps;
+    if (options->dry_run && !train->replay_to)
+        train->steps = 1;
+    else if (options->epochs > 0)
+        train->steps = (int64_t)(options->epochs * (double)train->data.count / (double)per_step + 0.5);
+    else if (!train->steps)
+        train->steps = zr_default_steps(train->data.count, per_step);
+    train->steps = ZR_MAX(train->steps, 1);
+    return ZERO_OK;
+}
+
+// What the configuration says while it is resolved, in line with the other lines before the first step.
+static void write_choice(void *user, zero_log_level level, const char *message)
+{
+    const zr_train *train = user;
+    zr_log(&train->logger, level, level == ZERO_LOG_INFO ? "config   %s" : "%s", message);
+}
+
+zero_status zr_train_configure(zr_train *train, zero_error *error)
+{
+    zero_logger logger = {.write = write_choice, .user = train};
+    ZERO_TRY(choose_steps(train, error));
+    ZERO_TRY(make_config(train, train->steps, &logger, &train->config, error));
+    ZERO_TRY(zr_config_check_length(train->config, train->steps, error));
+    train->keeps_weight_decay = train->before.has_weight_decay && train->before.weight_decay == train->config->optimizer.weight_decay;
+    train->seed = train->config->seed;
+    train->data.seed = (uint64_t)train->seed;
+    return ZERO_OK;
+}
+
+static zero_status say_placement(const zr_train *train, const zr_placement_answer *answer, zero_error *error)
+{
+    zr_buffer text = {0};
+    zr_placement_describe(answer, answer->chosen < 0 ? "; " : ZR_PLACEMENT_LINES, &text);
+    zero_status status = ZERO_OK;
+    if (answer->chosen < 0)
+        status = zr_fail(error, ZERO_ERR_LIMIT, "planning %s with libzero.offload auto: %s", train->model->name, text.failed ? "nothing fits" : text.data);
+    else if (!text.failed)
+        zr_log(&train->logger, ZERO_LOG_INFO, "offload  auto: %s", text.data);
+    zr_buffer_free(&text);
+    return status;
+}
+
+static zero_status resolve_placed(zr_train *train, const zr_placement *placement, zero_error *error)
+{
+    zr_config *config = NULL;
+    train->placement = zr_alloc(sizeof *train->placement, error);
+    if (!train->placement)
+        return ZERO_ERR_MEMORY;
+    *train->placement = *placement;
+    ZERO_TRY(make_config(train, train->steps, NULL, &config, error));
+    zr_config_destroy(train->config);
+    train->config = config;
+    return ZERO_OK;
+}
+
+zero_status zr_train_place(zr_train *train, zero_error *error)
+{
+    const zero_options options = {.model = train->model, .comm = train->comm, .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
+                                  .backend = train->options->backend, .logger = train->logger};
+    zr_placement_answer answer;
+    if (!train->config->offload.automatic)
+        return ZERO_OK;
+    ZERO_TRY(zr_placement_of(&options, &train->model_config, train->config, &answer, error));
+    zero_status status = say_placement(train, &answer, error);
+    if (status == ZERO_OK)
+        status = resolve_placed(train, &answer.at[answer.chosen], error);
+    return zr_comm_agree(train->comm, status, error);
+}
+
+static void append_text(zr_buffer *out, const char *key, const char *text)
+{
+    zr_buffer_printf(out, "\"%s\": ", key);
+    zr_json_append_string(out, text, strlen(text));
+    zr_buffer_printf(out, ", ");
+}
+
+// What was chosen or given outside of the file, as the object "libzero.run".
+static void describe_run(const zr_train *train, zr_buffer *out)
+{
+    const zero_train_options *options = train->options;
+    zr_buffer_printf(out, "{");
+    append_text(out, options->new_spec ? "new" : "model", options->new_spec ? options->new_spec : options->model_dir);
+    append_text(out, "tokenizer", options->tokenizer ? options->tokenizer : zr_tokenizer_name(train->tokenizer)); // as zero verify gives it again
+    zr_buffer_printf(out, "\"tokenizer_of_model\": %s, ", options->model_dir && !options->tokenizer ? "true" : "false");
+    zr_buffer_printf(out, "\"data\": [");
+    for (int i = 0; i < options->data_count; i++) {
+        zr_buffer_printf(out, i ? ", " : "");
+        zr_json_append_string(out, options->data[i], strlen(options->data[i]));
+    }
+    zr_buffer_printf(out, "], ");
+    append_text(out, "val", train->val_is_tenth ? "the last tenth" : !train->val.count ? "none" : options->val);
+    if (options->field)
+        append_text(out, "field", options->field);
+    if (options->chat)
+        append_text(out, "chat", options->chat);
+    if (options->allow_change)
+        append_text(out, "allow_change", options->allow_change);
+    append_text(out, "backend", options->backend ? options->backend : "cpu");
+    append_text(out, "comm", zero_comm_name(train->comm));
+    append_text(out, "instructions", zr_train_instructions(train));
+    zr_buffer_printf(out, "\"data_hash\": \"%s\", ", train->data_hash);
+    zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, \"steps\": %lld, \"ranks\": %d, \"threads\": %d}",
+                     (long long)train->shape.vocab, (long long)train->parameters, (long long)train->seq, (long long)train->steps, train->comm->size,
+                     train->threads.count);
+}
+
+zero_status zr_train_record(zr_train *train, zero_error *error)
+{
+    zr_buffer run = {0}, text = {0};
+    describe_run(train, &run);
+    zero_status status = run.failed ? ZERO_OK : zr_config_override(train->config, "libzero.run", run.data, "this run", false, NULL, error);
+    zr_config_write(train->config, &text);
+    if (status == ZERO_OK && !run.failed && !text.failed)
+        train->config_text = zr_strdup(text.data, error);
+    else if (status == ZERO_OK)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the resolved configuration");
+    if (status == ZERO_OK && !train->config_text)
+        status = ZERO_ERR_MEMORY;
+    zr_buffer_free(&run);
+    zr_buffer_free(&text);
+    return status;
+}

@@ -1,0 +1,143 @@
+// What a run that goes on keeps of the one before it, unless its configuration says otherwise: the samples of a step, which
+// tensors decay and by how much, the objective and the rates.
+#include "train/train.h"
+
+#include <stdio.h>
+
+#define WEIGHT_DECAY "optimizer.params.weight_decay"
+
+// 0: it is not said, or left to the program.
+static int64_t said_integer(const zr_config *config, const char *key)
+{
+    const zr_setting *setting = zr_config_setting(config, key);
+    return setting && json_is_integer(setting->value) ? json_integer_value(setting->value) : 0;
+}
+
+static const char *number_text(int64_t number, char out[static 40])
+{
+    snprintf(out, 40, "%lld", (long long)number);
+    return out;
+}
+
+// The micro-batch of which `ranks` ranks make `batch` samples: `times` each where that is said, else the largest up to the one before.
+static int64_t fit_micro_batch(const zr_train *train, int64_t times)
+{
+    int64_t batch = train->before.batch, ranks = train->comm->size, micro = train->before.micro_batch;
+    if (times)
+        return ZR_MAX(batch / (ranks * times), 1);
+    while (micro > 1 && batch % (ranks * micro))
+        micro--;
+    return micro;
+}
+
+static bool makes(const zr_train *train, int64_t micro, int64_t times)
+{
+    int64_t batch = train->before.batch, ranks = train->comm->size;
+    return micro >= 1 && batch % (ranks * micro) == 0 && (!times || batch == ranks * micro * times);
+}
+
+// fitting: the micro-batch that would be chosen where none is said.
+static zero_status refuse_batch(const zr_train *train, int64_t micro, int64_t fitting, int64_t times, zero_error *error)
+{
+    char number[40], way[160] = "";
+    if (makes(train, fitting, times))
+        snprintf(way, sizeof way, "; without --micro-batch (train_micro_batch_size_per_gpu) it is chosen to fit: %lld", (long long)fitting);
+    return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %d ranks with micro-batches of %lld%s%s cannot make them%s", (long long)train->before.batch,
+                   train->comm->size, (long long)micro, times ? ", gradient_accumulation_steps " : "", times ? number_text(times, number) : "", way);
+}
+
+static bool says_batch(const zr_config *config)
+{
+    return said_integer(config, "train_batch_size") || said_integer(config, "train_micro_batch_size_per_gpu") || said_integer(config, "gradient_accumulation_steps");
+}
+
+// As many ranks as before, which say nothing of the batch and would choose this one, or say what it is themselves.
+static bool has_batch(const zr_train *train, const zr_config *config, int64_t chosen)
+{
+    return train->before.ranks == train->comm->size && (says_batch(config) || chosen * train->comm->size == train->before.batch || !train->before.micro_batch);
+}
+
+// What is gone on with makes steps of as many samples as before, by as many micro-batches as that takes on these ranks: otherwise it would read
+// other text from here on. chosen: the program's own micro-batch.
+static zero_status keep_batch(const zr_train *train, zr_config *config, int64_t chosen, const zero_logger *logger, zero_error *error)
+{
+    bool restarted = train->options->restarted;
+    int64_t batch = train->before.batch, ranks = train->comm->size, micro = said_integer(config, "train_micro_batch_size_per_gpu");
+    int64_t times = restarted ? 0 : said_integer(config, "gradient_accumulation_steps");
+    char number[40];
+    ZERO_TRY(zr_config_find_elastic(config, error));
+    if (!train->before.ranks || has_batch(train, config, chosen) || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
+        return ZERO_OK;
+    int64_t fitting = fit_micro_batch(train, times);
+    micro = micro ? micro : fitting;
+    if (!makes(train, micro, times))
+        return refuse_batch(train, micro, fitting, times, error);
+    zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO, "%lld ranks%s%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples", (long long)ranks,
+           ranks == train->before.ranks ? "" : " instead of ", ranks == train->before.ranks ? "" : number_text(train->before.ranks, number), (long long)(batch / (ranks * micro)),
+           (long long)micro, (long long)batch);
+    ZERO_TRY(zr_config_override(config, "train_batch_size", number_text(batch, number), "--resume", false, logger, error));
+    ZERO_TRY(zr_config_override(config, "train_micro_batch_size_per_gpu", number_text(micro, number), "--resume", false, logger, error));
+    return zr_config_override(config, "gradient_accumulation_steps", number_text(batch / (ranks * micro), number), "--resume", false, logger, error);
+}
+
+// The tensors that the checkpoint's run decayed stay those that are: another choice is this configuration's own, in so many words.
+static zero_status keep_decay(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    const zr_setting *said = zr_config_setting(config, "libzero.decay_all");
+    bool given = said && json_is_boolean(said->value), all = given && json_is_true(said->value);
+    zr_decay_before before = train->before.decay;
+    if (before == ZR_DECAY_UNKNOWN)
+        return ZERO_OK;
+    if (before == ZR_DECAY_OTHER && !given)
+        return zr_fail(error, ZERO_ERR_CONFIG, "the parameter groups of the checkpoint decay neither all tensors nor those of two or more dimensions: libzero.decay_all must say which it shall be from here on");
+    if (given && (before == ZR_DECAY_OTHER || all != (before == ZR_DECAY_ALL)))
+        zr_log(logger, ZERO_LOG_WARNING, "libzero.decay_all %s holds from here on: the checkpoint was made with weight decay on %s", all ? "true" : "false",
+               before == ZR_DECAY_ALL ? "every tensor" : before == ZR_DECAY_MATRICES ? "tensors of two or more dimensions only" : "another choice of tensors");
+    if (given || before != ZR_DECAY_ALL)
+        return ZERO_OK;
+    zr_log(logger, ZERO_LOG_INFO, "libzero.decay_all true: the checkpoint was made with weight decay on every tensor");
+    return zr_config_override(config, "libzero.decay_all", "true", "--resume", false, logger, error);
+}
+
+static bool gives_weight_decay(const zr_config *config)
+{
+    const zr_setting *said = zr_config_setting(config, WEIGHT_DECAY);
+    return said && json_is_number(said->value);
+}
+
+// So does the value of a run of DeepSpeed; of ours it is the program's choice, which is the same again.
+static zero_status keep_weight_decay(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    char number[40];
+    if (!train->before.has_weight_decay || gives_weight_decay(config))
+        return ZERO_OK;
+    zr_log(logger, ZERO_LOG_INFO, WEIGHT_DECAY " %g: the checkpoint was made with it", train->before.weight_decay);
+    snprintf(number, sizeof number, "%.17g", train->before.weight_decay);
+    return zr_config_override(config, WEIGHT_DECAY, number, "--resume", false, logger, error);
+}
+
+// A run keeps its objective and its rates, unless the configuration says otherwise.
+static zero_status keep_formulas(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    if (train->keeps_rate_0 && !zr_config_says(config, "libzero.schedule_from_one"))
+        ZERO_TRY(zr_config_override(config, "libzero.schedule_from_one", "false", "--resume", false, logger, error));
+    if (!train->keeps_loss_mean || zr_config_says(config, "libzero.loss_mean"))
+        return ZERO_OK;
+    zr_log(logger, ZERO_LOG_INFO, "libzero.loss_mean micro_batch: the checkpoint was made with it");
+    return zr_config_override(config, "libzero.loss_mean", "micro_batch", "--resume", false, logger, error);
+}
+
+zero_status zr_train_keep(const zr_train *train, zr_config *config, int64_t micro_batch, const zero_logger *logger, zero_error *error)
+{
+    ZERO_TRY(keep_batch(train, config, micro_batch, logger, error));
+    ZERO_TRY(keep_decay(train, config, logger, error));
+    ZERO_TRY(keep_weight_decay(train, config, logger, error));
+    return keep_formulas(train, config, logger, error);
+}
+
+void zr_train_tell_kept(const zr_train *train, const zr_config *config, const zero_logger *logger)
+{
+    double before = train->before.weight_decay, now = config->optimizer.weight_decay;
+    if (train->before.has_weight_decay && before != now)
+        zr_log(logger, ZERO_LOG_WARNING, "weight decay is %g from here on (optimizer.params.weight_decay): the checkpoint was made with %g", now, before);
+}

@@ -1,0 +1,107 @@
+// What a training may write where: checked before anything is read, opened under the lock of --out before the first step.
+#include "base/clock.h"
+#include "comm/agree.h"
+#include "files/own.h"
+#include "train/train.h"
+
+#include <unistd.h>
+
+static zero_status gather_reads(const zero_train_options *options, zr_reads *reads, zero_error *error)
+{
+    ZERO_TRY(zr_reads_add(reads, options->model_dir, "--model", error));
+    ZERO_TRY(zr_reads_add(reads, options->tokenizer, "--tokenizer", error));
+    ZERO_TRY(zr_reads_add(reads, options->config_path, "--config", error));
+    ZERO_TRY(zr_reads_add_data(reads, options->data, options->data_count, "--data", error));
+    return options->val ? zr_reads_add_data(reads, &options->val, 1, "--val", error) : ZERO_OK;
+}
+
+zero_status zr_train_check_outputs(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    if (train->comm->rank > 0)
+        return ZERO_OK;
+    ZERO_TRY(gather_reads(options, &train->place.reads, error));
+    train->place.directory = options->out_dir;
+    train->place.way = train->resume ? ZR_OUTPUTS_GO_ON : options->overwrite ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
+    train->place.loses = !train->has_checkpoint;
+    if (!options->dry_run)
+        ZERO_TRY(zr_outputs_check(&train->place, error));
+    return zr_train_profile_check(train, error);
+}
+
+// What the configuration asks for may lie in out_dir, but not where the run writes.
+zero_status zr_train_check_places(const zr_train *train, zero_error *error)
+{
+    const zr_config *config = train->config;
+    const char *out = train->options->out_dir;
+    const struct { bool enabled, is_file; const char *path, *what; } rows[] = {
+        {config->flops_profiler.enabled, true, config->flops_profiler.output_file, "flops_profiler.output_file"},
+        {config->tensorboard.enabled, false, config->tensorboard.directory, "the directory of tensorboard"},
+        {config->csv_monitor.enabled, false, config->csv_monitor.directory, "the directory of csv_monitor"},
+    };
+    for (int i = 0; i < ZR_COUNT(rows) && out && train->comm->rank == 0; i++)
+        if (rows[i].enabled)
+            ZERO_TRY(zr_own_stay_apart(out, rows[i].path, rows[i].is_file, rows[i].what, error));
+    return ZERO_OK;
+}
+
+// What a rank writes into its checkpoints and models it writes where rank 0 does: every one looks for a file that rank 0 has made there.
+static zero_status look_for(const zr_train *train, const char *name, zero_error *error)
+{
+    char host[256] = "";
+    const char *out = train->options->out_dir;
+    if (zr_outputs_sees(out, name))
+        return ZERO_OK;
+    gethostname(host, sizeof host - 1);
+    return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" of rank %d (on %s) is not the directory that rank 0 writes to: all ranks write into --out, so it must be shared by all machines", out,
+                   train->comm->rank, host);
+}
+
+// Before anything that lies there is changed.
+static zero_status check_shared(const zr_train *train, zero_error *error)
+{
+    char name[ZR_OUTPUTS_MARK] = "";
+    const char *out = train->options->out_dir;
+    bool first = train->comm->rank == 0;
+    if (train->comm->size == 1)
+        return ZERO_OK;
+    ZERO_TRY(zr_comm_agree(train->comm, first ? zr_outputs_mark(out, name, error) : ZERO_OK, error));
+    zero_status status = zr_comm_broadcast(train->comm, name, sizeof name, 0, error);
+    if (status == ZERO_OK)
+        status = zr_comm_agree(train->comm, first ? ZERO_OK : look_for(train, name, error), error);
+    if (first)
+        zr_outputs_unmark(out, name);
+    return status;
+}
+
+static zero_status open_directory(zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->options;
+    bool first = train->comm->rank == 0;
+    ZERO_TRY(zr_comm_agree(train->comm, first ? zr_outputs_open(&train->place, &train->outputs, error) : ZERO_OK, error));
+    zero_status status = check_shared(train, error);
+    if (status == ZERO_OK && first)
+        status = zr_outputs_begin(&train->outputs, &train->place, train->config_text, options->job, error);
+    if (status != ZERO_OK && first)
+        zr_outputs_close(&train->outputs, true);
+    return status;
+}
+
+zero_status zr_train_open_outputs(zr_train *train, zero_error *error)
+{
+    zero_status status = train->options->dry_run ? ZERO_OK : open_directory(train, error);
+    if (status == ZERO_OK)
+        status = zr_train_profile_try(train, error);
+    ZERO_TRY(zr_comm_agree(train->comm, status, error));
+    train->saved_at = zr_clock_seconds();
+    if (!train->resume)
+        return ZERO_OK;
+    ZERO_TRY(zr_train_resume(train, error));
+    zr_outputs *outputs = &train->outputs;
+    if (train->comm->rank == 0)
+        status = zr_outputs_go_on(outputs, train->config_text, train->first_lines, error);
+    if (outputs->lost_steps)
+        zr_log(&train->logger, ZERO_LOG_INFO, "resume   %lld step%s that came after it, %.1f s, %s made again", (long long)outputs->lost_steps, outputs->lost_steps == 1 ? "" : "s",
+               outputs->lost_milliseconds / 1e3, outputs->lost_steps == 1 ? "is" : "are");
+    return zr_comm_agree(train->comm, status, error);
+}

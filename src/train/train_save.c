@@ -1,0 +1,31 @@
+// Writes a model directory: rank 0 the small files, every rank its own weights.
+#include "base/alloc.h"
+#include "comm/agree.h"
+#include "train/train.h"
+
+// Where it cannot be written, the one that was begun stays, which says nothing of the weights.
+static zero_status write_receipt(const zr_train *train, const char *name, zero_error *error)
+{
+    char *directory = zr_sprintf(error, "%s/%s", train->options->out_dir, name);
+    zero_status status = directory ? zr_train_write_receipt(train, directory, error) : ZERO_ERR_MEMORY;
+    zr_free(directory);
+    return status;
+}
+
+zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error)
+{
+    char *path = NULL;
+    zero_status status = ZERO_OK;
+    if (train->comm->rank == 0)
+        status = zr_outputs_model(train->options->out_dir, name, &train->model_config, train->tokenizer, train->generation, &path, error);
+    else
+        path = zr_sprintf(error, "%s/%s/model.safetensors", train->options->out_dir, name);
+    if (!path && status == ZERO_OK)
+        status = ZERO_ERR_MEMORY;
+    status = zr_comm_agree(train->comm, status, error);
+    if (status == ZERO_OK)
+        status = zero_save_weights(train->engine, path, error);
+    zr_free(path);
+    ZERO_TRY(status);
+    return zr_comm_agree(train->comm, train->comm->rank == 0 ? write_receipt(train, name, error) : ZERO_OK, error);
+}

@@ -1,0 +1,429 @@
+// zero_verify: the steps between two checkpoints of a run once more, by the training's own code, from the configuration that the run resolved.
+#include "base/file.h"
+#include "base/plain_text.h"
+#include "comm/agree.h"
+#include "compute/compute.h"
+#include "files/checkpoint.h"
+#include "files/receipt.h"
+#include "files/run_directory.h"
+#include "model/model_compare.h"
+#include "monitor/metrics_read.h"
+#include "train/train.h"
+#include <zero/verify.h>
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CONFIG = 1 << 24, MOST_DATA = 4096 }; // bytes; files
+
+typedef struct verify {
+    zero_comm *comm;
+    const zero_verify_options *options;
+    void (*write)(void *user, const char *text);
+    void *user;
+    zero_verify_result *result;
+    // of the run
+    json_t *config;             // config.json
+    const json_t *run;          // its libzero.run
+    const char *data[MOST_DATA];
+    char *config_path, *from, *to;
+    char backend[40];           // of the replay
+    int64_t resumed;            // the last step behind `from` that it went on from, config.json being of what came then; 0: none is known
+    // its lines between the two checkpoints; rank 0
+    zr_metrics_reader metrics;  // at the first that is not compared yet
+    zero_error unread;          // why they could not be read on
+    int64_t wrong_step;         // first whose line is not the replay's, 0: none
+} verify;
+
+static void say(const verify *v, const char *format, ...) ZERO_PRINTF(2, 3);
+static void say(const verify *v, const char *format, ...)
+{
+    char line[2 * ZERO_MESSAGE_BYTES];
+    va_list arguments;
+    if (v->comm->rank > 0)
+        return;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    zr_plain_line(line, v->write, v->user);
+}
+
+static const char *text_of(const json_t *object, const char *key) { return json_string_value(json_object_get(object, key)); }
+static int64_t number_of(const json_t *object, const char *key) { return json_integer_value(json_object_get(object, key)); }
+
+static zero_status read_run(const char *directory, json_t **config, char **path, zero_error *error)
+{
+    *path = zr_sprintf(error, "%s/config.json", directory);
+    ZERO_TRY(*path ? zr_json_load(*path, MOST_CONFIG, config, error) : ZERO_ERR_MEMORY);
+    const json_t *run = json_object_get(json_object_get(*config, "libzero"), "run");
+    if (number_of(run, "ranks") < 1 || number_of(run, "threads") < 1 || number_of(run, "steps") < 1 || !json_array_size(json_object_get(run, "data")) ||
+        !(text_of(run, "new") || text_of(run, "model")))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" does not say how the run was made (libzero.run): only what zero train has written can be verified", *path);
+    return ZERO_OK;
+}
+
+zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
+{
+    ZR_NEED(error, run);
+    ZR_NEED(error, ranks);
+    json_t *config = NULL;
+    char *path;
+    zero_status status = read_run(run, &config, &path, error);
+    if (status == ZERO_OK)
+        *ranks = (int)number_of(json_object_get(json_object_get(config, "libzero"), "run"), "ranks");
+    json_decref(config);
+    zr_free(path);
+    return status;
+}
+
+// The two newest that are whole, or those that were asked for.
+static zero_status choose_steps(const verify *v, int64_t steps[2], zero_error *error)
+{
+    zr_checkpoints found = {0};
+    const zero_verify_options *o = v->options;
+    zero_status status = zr_checkpoints_list(o->run, &found, error);
+    int whole = 0;
+    steps[0] = o->from;
+    steps[1] = o->to;
+    for (int i = 0; i < found.count && status == ZERO_OK; i++) {
+        if (!zr_checkpoint_is_whole(o->run, found.steps[i]))
+            continue;
+        whole++;
+        steps[1] = steps[1] ? steps[1] : found.steps[i];
+        if (!steps[0] && found.steps[i] < steps[1])
+            steps[0] = found.steps[i];
+    }
+    if (status == ZERO_OK && (steps[0] < 1 || steps[0] >= steps[1]))
+        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has %d intact checkpoint%s; two are needed, an earlier and a later one (found %lld and %lld)", o->run, whole, whole == 1 ? "" : "s",
+                         (long long)steps[0], (long long)steps[1]);
+    zr_checkpoints_free(&found);
+    return status;
+}
+
+static zero_status name_checkpoints(verify *v, zero_error *error)
+{
+    int64_t steps[2];
+    ZERO_TRY(choose_steps(v, steps, error));
+    v->result->from = steps[0];
+    v->result->to = steps[1];
+    v->from = zr_checkpoint_path(v->options->run, steps[0], error);
+    v->to = zr_checkpoint_path(v->options->run, steps[1], error);
+    return v->from && v->to ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+// What a checkpoint says of those that made the steps before it, beside config.json, which is that of the run's last part. What no resume can
+// change (seed, batch, windows) is not looked at: where that differs the checkpoint is not this run's, and its bits say so.
+static zero_status check_maker(const verify *v, int64_t step, const json_t *state, zero_error *error)
+{
+    const json_t *facts = json_object_get(state, "train");
+    bool any_ranks = number_of(state, "exact_micro_batch") > 0;
+    const struct { const char *what; const json_t *made, *said; } rows[] = {
+        {"ranks", any_ranks ? NULL : json_object_get(facts, "ranks"), json_object_get(v->run, "ranks")},
+        {"train_micro_batch_size_per_gpu", json_object_get(facts, "micro_batch"), json_object_get(v->config, "train_micro_batch_size_per_gpu")},
+        {"instructions", json_object_get(json_object_get(state, "lineage"), "instructions"), json_object_get(v->run, "instructions")},
+    };
+    for (int i = 0; i < ZR_COUNT(rows); i++) {
+        if (!rows[i].made || !rows[i].said || json_equal(rows[i].made, rows[i].said))
+            continue;
+        char *made = json_dumps(rows[i].made, JSON_ENCODE_ANY), *said = json_dumps(rows[i].said, JSON_ENCODE_ANY);
+        zero_status status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was resumed in another way than step %lld was made: %s %s then, %s in its config.json; only steps that were made as that says can be replayed",
+                                     v->options->run, (long long)step, rows[i].what, made ? made : "?", said ? said : "?");
+        free(made);
+        free(said);
+        return status;
+    }
+    return ZERO_OK;
+}
+
+static zero_status look_at_maker(verify *v, int64_t step, zero_error *error)
+{
+    zr_manifest manifest = {0};
+    char *path = zr_checkpoint_path(v->options->run, step, error);
+    bool needed = step == v->result->to;
+    zero_status status = path ? zr_manifest_read(path, &manifest, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && step <= v->result->to)
+        status = check_maker(v, step, manifest.state, error);
+    else if (status != ZERO_OK && !needed)
+        status = ZERO_OK; // one that is damaged says nothing
+    int64_t from = number_of(json_object_get(manifest.state, "train"), "resumed_from");
+    v->resumed = from > v->result->from ? ZR_MAX(v->resumed, from) : v->resumed;
+    zr_manifest_free(&manifest);
+    zr_free(path);
+    return status;
+}
+
+// Rank 0. The first checkpoint's own makers do not count: a state is the same for all ranks.
+static zero_status check_makers(verify *v, zero_error *error)
+{
+    zr_checkpoints found;
+    ZERO_TRY(zr_checkpoints_list(v->options->run, &found, error));
+    zero_status status = ZERO_OK;
+    for (int i = found.count - 1; i >= 0 && status == ZERO_OK; i--)
+        if (found.steps[i] > v->result->from)
+            status = look_at_maker(v, found.steps[i], error);
+    zr_checkpoints_free(&found);
+    return status;
+}
+
+// Whether a program wrote config.json that knew no other path than the machine's best, called all that have AVX-512 "avx512", and took the mean of
+// micro-batches as the loss. Those that came after it write libzero.loss_mean.
+static bool is_of_earlier_program(const json_t *config)
+{
+    return !json_object_get(json_object_get(config, "libzero"), "loss_mean");
+}
+
+// The processor's best path, which such a program would have taken here, too.
+static bool has_avx512(void)
+{
+    const zr_backend *best;
+    if (zr_backend_find("cpu", NULL, &best, NULL) != ZERO_OK)
+        return false;
+    return !strncmp(best->path(), "avx512", strlen("avx512")) || !strcmp(best->path(), "amx");
+}
+
+// That of the run: on another machine its best path may be another one, so it is given by its name.
+static zero_status choose_backend(verify *v, zero_error *error)
+{
+    const char *instructions = text_of(v->run, "instructions"), *backend = text_of(v->run, "backend");
+    const zr_backend *found;
+    char offered[160];
+    if (backend && !strcmp(backend, "ref"))
+        snprintf(v->backend, sizeof v->backend, "ref");
+    else if (is_of_earlier_program(v->config) && instructions && !strcmp(instructions, "avx512") && has_avx512())
+        snprintf(v->backend, sizeof v->backend, "cpu");
+    else
+        snprintf(v->backend, sizeof v->backend, "cpu:%s", instructions ? instructions : "unknown");
+    if (zr_backend_find(v->backend, NULL, &found, NULL) == ZERO_OK)
+        return ZERO_OK;
+    zr_backends_offered(offered, sizeof offered);
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" was made with %s instructions, this machine offers %s: other instructions round differently", v->options->run,
+                   instructions ? instructions : "unknown", offered);
+}
+
+static zero_status open_run(verify *v, zero_error *error)
+{
+    ZERO_TRY(read_run(v->options->run, &v->config, &v->config_path, error));
+    v->run = json_object_get(json_object_get(v->config, "libzero"), "run");
+    if (number_of(v->run, "ranks") != v->comm->size)
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was made by %lld ranks, these are %d: another number of ranks rounds differently", v->options->run, (long long)number_of(v->run, "ranks"), v->comm->size);
+    ZERO_TRY(choose_backend(v, error));
+    ZERO_TRY(name_checkpoints(v, error));
+    if (v->comm->rank > 0)
+        return ZERO_OK;
+    ZERO_TRY(check_makers(v, error));
+    return zr_metrics_reader_open(v->options->run, &v->metrics, error);
+}
+
+// The line of a step, and the reader behind it; NULL where the run has none.
+static json_t *line_of(verify *v, int64_t step)
+{
+    json_t *line;
+    while (zr_metrics_reader_next(&v->metrics, &line, &v->unread) == ZERO_OK && line) {
+        if (json_object_get(line, "loss") && number_of(line, "step") == step)
+            return line;
+        json_decref(line);
+    }
+    return NULL;
+}
+
+static bool is_same(const json_t *line, const char *key, double value)
+{
+    const json_t *written = json_object_get(line, key);
+    return json_is_number(written) ? json_number_value(written) == value : !isfinite(value);
+}
+
+static int compare_step(void *user, const zero_event *event)
+{
+    verify *v = user;
+    if (event->kind != ZERO_EVENT_STEP || v->wrong_step)
+        return 0;
+    json_t *line = line_of(v, event->step);
+    if (v->unread.status != ZERO_OK) // told when the replay is over: it cannot be left by one rank
+        v->wrong_step = event->step;
+    else if (!line || !is_same(line, "loss", event->loss) || !is_same(line, "grad_norm", event->grad_norm)) {
+        v->wrong_step = event->step;
+        say(v, "step %lld: the run has loss %.17g, norm %.17g; replayed: %.17g, %.17g\n", (long long)event->step, json_number_value(json_object_get(line, "loss")),
+            json_number_value(json_object_get(line, "grad_norm")), event->loss, event->grad_norm);
+    }
+    json_decref(line);
+    return 0;
+}
+
+static int threads_of(const verify *v)
+{
+    return v->options->threads ? v->options->threads : (int)number_of(v->run, "threads");
+}
+
+// As it was made; what lies elsewhere now is the caller's to say.
+static zero_train_options options_of(verify *v)
+{
+    static const zero_override former_mean = {"libzero.loss_mean", "micro_batch", "zero verify"};
+    const json_t *files = json_object_get(v->run, "data");
+    const char *tokenizer = text_of(v->run, "tokenizer"), *val = text_of(v->run, "val");
+    int count = ZR_MIN((int)json_array_size(files), MOST_DATA);
+    for (int i = 0; i < count; i++)
+        v->data[i] = json_string_value(json_array_get(files, (size_t)i));
+    return (zero_train_options){
+        .struct_size = sizeof(zero_train_options), .new_spec = text_of(v->run, "new"), .model_dir = text_of(v->run, "model"),
+        .data = v->options->data ? v->options->data : v->data, .data_count = v->options->data ? v->options->data_count : count,
+        .val = val && strcmp(val, "the last tenth") ? val : NULL, .field = text_of(v->run, "field"), .chat = text_of(v->run, "chat"),
+        .tokenizer = json_is_true(json_object_get(v->run, "tokenizer_of_model")) ? NULL : tokenizer, .config_path = v->config_path,
+        .seq = number_of(v->run, "seq"), .steps = number_of(v->run, "steps"), .seed = -1, .eval_every = -1, .threads = threads_of(v),
+        .overrides = &former_mean, .override_count = is_of_earlier_program(v->config), // the same programs
+        .backend = v->backend, .allow_change = text_of(v->run, "allow_change"), .dry_run = 1, .ignore_unused = 1, // weights come from the checkpoint
+        .logger = v->options->logger, .progress = compare_step, .progress_user = v,
+    };
+}
+
+static zero_status check_same_text(const verify *v, const zr_train *train, zero_error *error)
+{
+    const char *hash = text_of(v->run, "data_hash");
+    if (!hash || strcmp(hash, train->data_hash))
+        return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, train->data_hash, hash ? hash : "known");
+    return ZERO_OK;
+}
+
+static bool is_same_state(const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = {"step", "updates", "loss_scale", "gradient_scale"};
+    bool same = true;
+    for (int k = 0; k < ZR_COUNT(keys); k++)
+        same = same && json_equal(json_object_get(a, keys[k]), json_object_get(b, keys[k]));
+    return same;
+}
+
+static zero_status compare_states(verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
+{
+    zr_state_vectors vectors;
+    zr_states_difference d = {0};
+    json_t *state = NULL;
+    zero_status status = zr_checkpoint_describe(engine, v->to, NULL, &vectors, &state, error);
+    if (status == ZERO_OK)
+        status = zr_states_compare(v->comm, v->to, manifest, vectors.of, vectors.count, &d, error);
+    bool same = status == ZERO_OK && is_same_state(state, manifest->state);
+    if (status == ZERO_OK && d.elements)
+        say(v, "step %lld: %s \"%s\" is the first of %lld elements in all that differ, by %.3g at most\n", (long long)v->result->to, d.vector, d.tensor, (long long)d.elements, d.largest);
+    else if (status == ZERO_OK && !same)
+        say(v, "step %lld: the count of updates or the loss scale differs\n", (long long)v->result->to);
+    v->result->confirmed = same && !d.elements && v->result->confirmed;
+    json_decref(state);
+    zr_state_vectors_free(&vectors);
+    return status;
+}
+
+// The steps up to `to` were made by its model; `from` may be of before a change on purpose.
+static zero_status read_end(const verify *v, const zero_engine *engine, zr_manifest *manifest, zero_error *error)
+{
+    zr_lm_difference d;
+    ZERO_TRY(zr_manifest_read(v->to, manifest, error));
+    ZERO_TRY(zr_checkpoint_compare_model(engine, v->to, manifest->state, 0, &d, error));
+    if (!d.found)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of a model whose \"%s\" is %s, this training's has %s: only steps that were made as the run's config.json says can be replayed",
+                   v->to, d.key, d.values[0], d.values[1]);
+}
+
+static zero_status replay_steps(verify *v, zr_train *train, zero_error *error)
+{
+    int64_t wrong;
+    ZERO_TRY(zr_checkpoint_load(train->engine, v->from, NULL, error));
+    train->first_step = v->result->from;
+    ZERO_TRY(zr_train_loop(train, error));
+    if (v->unread.status != ZERO_OK)
+        *error = v->unread;
+    ZERO_TRY(zr_comm_agree(v->comm, v->unread.status, error));
+    wrong = v->wrong_step;
+    ZERO_TRY(zr_comm_agree_on_largest(v->comm, &wrong, error));
+    v->result->confirmed = wrong == 0;
+    return ZERO_OK;
+}
+
+static zero_status replay(verify *v, zr_train *train, zero_error *error)
+{
+    zr_manifest manifest = {0};
+    ZERO_TRY(zr_train_make_engine(train, error));
+    zero_status status = zr_comm_agree(v->comm, read_end(v, train->engine, &manifest, error), error);
+    if (status == ZERO_OK)
+        status = replay_steps(v, train, error);
+    if (status == ZERO_OK && !zr_manifest_find(&manifest, "parameters.safetensors")) // saved with every update made
+        status = zero_finish_update(train->engine, error);
+    if (status == ZERO_OK)
+        status = compare_states(v, train->engine, &manifest, error);
+    zr_manifest_free(&manifest);
+    if (status == ZERO_OK)
+        say(v, v->result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
+                                    : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not what the run has kept\n",
+            (long long)v->result->from + 1, (long long)v->result->to, v->comm->size, v->comm->size == 1 ? "" : "s");
+    if (status == ZERO_OK && !v->result->confirmed && threads_of(v) != number_of(v->run, "threads"))
+        say(v, "threads per rank were %lld when the run was made, and %d now, which may round differently: only a replay with %lld can tell\n",
+            (long long)number_of(v->run, "threads"), threads_of(v), (long long)number_of(v->run, "threads"));
+    if (status == ZERO_OK && !v->result->confirmed && !strcmp(v->backend, "cpu"))
+        say(v, "the run does not say which of the AVX-512 paths made it, and the replay took this machine's (%s): another one rounds differently\n", zr_train_instructions(train));
+    if (status == ZERO_OK && !v->result->confirmed && v->resumed)
+        say(v, "the run was resumed from step %lld, and its config.json is of what came then: steps before that which were made with other options (rate, precision, threads) replay otherwise\n",
+            (long long)v->resumed);
+    return status;
+}
+
+// Of the models of the run, each beside its receipt; rank 0.
+static zero_status check_receipts(const verify *v, zero_error *error)
+{
+    static const char *const names[] = {"model", "best"};
+    for (int i = 0; i < ZR_COUNT(names) && v->comm->rank == 0; i++) {
+        json_t *receipt = NULL;
+        char *directory = zr_sprintf(error, "%s/%s", v->options->run, names[i]);
+        zero_status status = directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
+        if (status == ZERO_OK && receipt)
+            say(v, "receipt of %s: the weights are those of step %lld that it names\n", names[i], (long long)number_of(receipt, "step"));
+        json_decref(receipt);
+        zr_free(directory);
+        ZERO_TRY(status);
+    }
+    return ZERO_OK;
+}
+
+static zero_status run(verify *v, zero_error *error)
+{
+    ZERO_TRY(zr_comm_agree(v->comm, open_run(v, error), error));
+    ZERO_TRY(zr_comm_agree(v->comm, check_receipts(v, error), error));
+    const zero_train_options options = options_of(v);
+    zr_train train = {.comm = v->comm, .options = &options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY, .replay_to = v->result->to};
+    zero_status status = zr_comm_agree(v->comm, zr_train_prepare(&train, error), error);
+    if (status == ZERO_OK)
+        status = zr_train_compare_inputs(&train, error);
+    if (status == ZERO_OK)
+        status = zr_train_hash_data(&train, error);
+    if (status == ZERO_OK)
+        status = zr_comm_agree(v->comm, check_same_text(v, &train, error), error);
+    if (status == ZERO_OK)
+        status = replay(v, &train, error);
+    zr_train_free(&train);
+    return status;
+}
+
+zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, void (*write)(void *user, const char *text), void *user, zero_verify_result *out, zero_error *error)
+{
+    ZR_NEED(error, comm);
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
+    ZR_NEED(error, out);
+    zero_error local = {0};
+    if (!error)
+        error = &local;
+    if (options->struct_size != sizeof *options || !options->run)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: options.struct_size is %zu, this library expects %zu, and a run", options->struct_size, sizeof *options);
+    if (options->threads < 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: %d threads per rank; 0 are as many as made the run", options->threads);
+    *out = (zero_verify_result){0};
+    verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
+    zero_status status = run(&v, error);
+    json_decref(v.config);
+    zr_free(v.config_path);
+    zr_free(v.from);
+    zr_free(v.to);
+    zr_metrics_reader_close(&v.metrics);
+    return status;
+}

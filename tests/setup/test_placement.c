@@ -1,0 +1,166 @@
+// What is chosen fits; nothing that fits is predicted to be faster; and what the configuration says stays as it is.
+#include "layers/layers.h"
+#include "setup/machine.h"
+#include "setup/placement.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *scratch(void)
+{
+    return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+}
+
+typedef struct choice {
+    zr_placement_answer answer;
+    zr_config *resolved, *parsed;
+    zr_placement chosen;
+} choice;
+
+static zr_config *parse(const char *zero, const char *libzero)
+{
+    char text[1024];
+    zr_config *config;
+    zero_error error = {0};
+    snprintf(text, sizeof text, "{\"train_micro_batch_size_per_gpu\": 2, \"bf16\": {\"enabled\": true}, \"zero_optimization\": {%s}, \"libzero\": {\"offload\": \"auto\"%s}}", zero, libzero);
+    if (zr_config_parse(text, strlen(text), "test", &config, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    return config;
+}
+
+static void must(zero_status status, const zero_error *error)
+{
+    if (status != ZERO_OK)
+        fail_msg("%s: %s", zero_status_name(status), error->message);
+}
+
+// Of two ranks of a small model, with these bytes a rank; 0: no budget.
+static choice choose(const char *zero, const char *libzero, int64_t device, int64_t host)
+{
+    const zr_config_facts facts = {.ranks = 2, .total_steps = 10, .lr = 1e-3, .auto_dtype = ZERO_F32};
+    choice c = {.resolved = parse(zero, libzero), .parsed = parse(zero, libzero)};
+    zero_error error = {0};
+    zr_lm_config shape;
+    zero_model *model;
+    zero_comm *self;
+    zr_queue *queue;
+    bool given;
+    must(zr_lm_parse_spec("gpt2:layers=4,heads=4,width=128,context=64,vocab=3000", &shape, &given, &error), &error);
+    must(zr_lm_create(&shape, &model, &error), &error);
+    must(zero_comm_self(&self, &error), &error);
+    must(zr_queue_open("cpu", NULL, 1, &queue, &error), &error);
+    must(zr_config_resolve(c.resolved, &facts, NULL, &error), &error);
+    zr_placement_question question = {.model = model, .shape = &shape, .config = c.resolved, .comm = self, .sharers = 2, .batch = {.batch = 2, .seq = 64, .threads = 1, .dtype = ZERO_BF16}};
+    zr_machine_fill(queue, NULL, &question.machine);
+    question.machine.ranks = question.machine.machine_ranks = 2;
+    question.machine.tier_limit[ZERO_TIER_device] = device;
+    question.machine.tier_limit[ZERO_TIER_host] = host;
+    must(zr_placement_choose(&question, &c.answer, &error), &error);
+    if (c.answer.chosen >= 0) {
+        c.chosen = c.answer.at[c.answer.chosen];
+        must(zr_placement_apply(&c.chosen, c.resolved, c.parsed, &error), &error);
+        must(zr_config_resolve(c.parsed, &facts, NULL, &error), &error);
+    }
+    zr_queue_close(queue);
+    zero_comm_destroy(self);
+    zr_lm_free(model);
+    return c;
+}
+
+static void end(choice *c)
+{
+    zr_config_destroy(c->resolved);
+    zr_config_destroy(c->parsed);
+}
+
+static void check(const choice *c, int64_t device, int64_t host)
+{
+    const zr_offload_config *o = &c->parsed->offload;
+    assert_true(c->answer.chosen >= 0 && c->chosen.fits && c->chosen.step.total > 0);
+    assert_true(!device || c->chosen.tiers[ZERO_TIER_device] <= device);
+    assert_true(!host || c->chosen.tiers[ZERO_TIER_host] <= host);
+    for (int i = 0; i < c->answer.count; i++)
+        assert_true(!c->answer.at[i].fits || c->answer.at[i].step.total > 0.97 * c->chosen.step.total);
+    assert_true(!o->automatic && o->optimizer == (int)c->chosen.optimizer && o->parameters == (int)c->chosen.parameters && c->parsed->stage == c->chosen.stage);
+    assert_true(!c->chosen.sub_group || o->sub_group == c->chosen.sub_group);
+}
+
+static void farther_tiers_as_budgets_shrink(void **state)
+{
+    char nvme[128];
+    snprintf(nvme, sizeof nvme, ", \"nvme_path\": \"%s\"", scratch());
+    choice all = choose("", nvme, 0, 0);
+    check(&all, 0, 0);
+    assert_int_equal(all.answer.count, 16);
+    int64_t of_states = all.answer.at[0].tiers[0];
+    choice less = choose("", nvme, of_states / 2, 0);
+    check(&less, of_states / 2, 0);
+    assert_true(less.chosen.optimizer != ZERO_TIER_device);
+    choice least = choose("", nvme, of_states / 2, of_states / 6);
+    check(&least, of_states / 2, of_states / 6);
+    assert_true(least.chosen.optimizer == ZERO_TIER_nvme);
+    assert_int_equal(least.parsed->offload.optimizer_paths.count, 1);
+    assert_string_equal(least.parsed->offload.optimizer_paths.at[0], scratch());
+    end(&all);
+    end(&less);
+    end(&least);
+}
+
+static void tiles_only_where_nothing_else_fits(void **state)
+{
+    char nvme[128];
+    snprintf(nvme, sizeof nvme, ", \"nvme_path\": \"%s\"", scratch());
+    choice whole = choose("\"stage\": 3, \"offload_param\": {\"device\": \"nvme\"}, \"offload_optimizer\": {\"device\": \"nvme\"}", nvme, 0, 0);
+    check(&whole, 0, 0);
+    assert_true(whole.answer.count == 1 && whole.chosen.tiles == 0 && whole.chosen.sub_group == 0);
+    int64_t device = whole.chosen.tiers[ZERO_TIER_device] * 9 / 10;
+    choice tiled = choose("", nvme, device, whole.chosen.tiers[ZERO_TIER_host]);
+    if (tiled.answer.chosen >= 0) {
+        check(&tiled, device, whole.chosen.tiers[ZERO_TIER_host]);
+        assert_int_equal(tiled.parsed->offload.tiles_embedding > 1, tiled.chosen.tiles > 0);
+    }
+    assert_true(tiled.answer.chosen >= 0 && tiled.chosen.tiles > 0);
+    end(&whole);
+    end(&tiled);
+}
+
+static void what_was_said_stays(void **state)
+{
+    choice c = choose("\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}", "", 0, 0);
+    check(&c, 0, 0);
+    assert_true(c.answer.count == 1 && !c.answer.with_disk && c.chosen.stage == 2 && c.chosen.optimizer == ZERO_TIER_host);
+    end(&c);
+    c = choose("\"stage\": 3", ", \"delayed_update\": {\"start_step\": 3}", 0, 0);
+    check(&c, 0, 0);
+    assert_true(c.chosen.stage == 3 && c.chosen.optimizer == ZERO_TIER_host); // no directory, and an update on the device cannot be delayed
+    end(&c);
+}
+
+static void nothing_fits(void **state)
+{
+    zr_buffer text = {0};
+    choice c = choose("", "", 1 << 16, 0);
+    assert_int_equal(c.answer.chosen, -1);
+    zr_placement_describe(&c.answer, "; ", &text);
+    assert_non_null(strstr(text.data, "nothing fits; with a directory on a disk (libzero.nvme_path)"));
+    assert_non_null(strstr(text.data, "does not fit, not even in the smallest tiles"));
+    zr_buffer_free(&text);
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(farther_tiers_as_budgets_shrink),
+        cmocka_unit_test(tiles_only_where_nothing_else_fits),
+        cmocka_unit_test(what_was_said_stays),
+        cmocka_unit_test(nothing_fits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
