@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "train/train.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,28 +40,26 @@ static const char *hex(uint64_t hash, char out[static 20])
     return out;
 }
 
-static json_t *describe(const zr_train *train, const zr_file_sum *weights, int64_t step)
+static json_t *describe(const zr_receipt *receipt, const zr_file_sum *weights)
 {
     char hash[20];
-    json_t *config = json_loads(train->config_text, 0, NULL);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", TRAINED, "program", zero_version(), "instructions", zr_train_instructions(train), "step",
-                     (json_int_t)step, "seed", (json_int_t)train->seed, "data", train->data_hash, "weights", "file", "model.safetensors", "bytes",
+    json_t *config = json_loads(receipt->config_text, 0, NULL);
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", TRAINED, "program", zero_version(), "instructions", receipt->instructions, "step",
+                     (json_int_t)receipt->step, "seed", (json_int_t)receipt->seed, "data", receipt->data_hash, "weights", "file", "model.safetensors", "bytes",
                      (json_int_t)weights->bytes, "hash", hex(weights->hash, hash), "config", config ? config : json_null());
 }
 
-zero_status zr_train_write_receipt(const zr_train *train, const char *directory, zero_error *error)
+zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, zero_error *error)
 {
     zr_file_sum weights;
-    int64_t step, none;
     char *model = zr_sprintf(error, "%s/model.safetensors", directory);
     zero_status status = model ? zr_file_sum_of(model, &weights, error) : ZERO_ERR_MEMORY;
-    zero_position(train->engine, &step, &none);
-    json_t *receipt = status == ZERO_OK ? describe(train, &weights, step) : NULL;
-    char *text = receipt ? json_dumps(receipt, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    json_t *object = status == ZERO_OK ? describe(receipt, &weights) : NULL;
+    char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     if (status == ZERO_OK)
         status = text ? zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the receipt of \"%s\"", model);
     free(text);
-    json_decref(receipt);
+    json_decref(object);
     zr_free(model);
     return status;
 }

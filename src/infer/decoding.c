@@ -2,6 +2,7 @@
 
 #include "base/bytes_text.h"
 #include "base/dtype.h"
+#include "compute/product_scratch.h"
 #include "engine/engine.h"
 #include "setup/machine.h"
 

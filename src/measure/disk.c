@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "io/io.h"
+#include "measure/timing.h"
 #include "memory/arena.h"
-#include "tools/bench.h"
 
 #include <errno.h>
 #include <fcntl.h>

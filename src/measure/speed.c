@@ -4,8 +4,9 @@
 #include "base/crc32c.h"
 #include "layers/layers.h"
 #include "measure/bandwidth.h"
-#include "measure/bench_products.h"
 #include "measure/disk.h"
+#include "measure/memory_rate.h"
+#include "measure/products.h"
 #include "memory/arena.h"
 
 enum { ELEMS = 4 << 20, QUICK_BYTES = 64 << 20, LEAST_CALLS = 3, ATTENTION_HEADS = 2 };
@@ -45,7 +46,7 @@ static void copy(probe *p)
 
 static void update(probe *p)
 {
-    zr_bench_update_in_place(&p->states, ELEMS, p->queue->threads);
+    zr_memory_update(&p->states, ELEMS, p->queue->threads);
 }
 
 static void checksum(probe *p)
@@ -72,7 +73,7 @@ static zero_status measure_memory(probe *p, zr_speed *out, zero_error *error)
     zero_status status = zr_comm_barrier(p->question->comm, error);
     p->queue->threads = threads * p->sharers;
     out->copy = 2.0 * ELEMS * sizeof(float) / time_of(p, copy) / p->sharers;
-    out->update = (double)ZR_UPDATE_BYTES * ELEMS / time_of(p, update) / p->sharers;
+    out->update = (double)ZR_MEMORY_UPDATE_BYTES * ELEMS / time_of(p, update) / p->sharers;
     p->queue->threads = threads;
     out->checksum = (double)ELEMS * sizeof(float) / time_of(p, checksum);
     zr_arena_destroy(&p->arena);
@@ -106,12 +107,12 @@ static zero_status measure_attention(probe *p, double *seconds, zero_error *erro
 static zero_status measure_kernels(probe *p, zr_speed *out, zero_error *error)
 {
     const zr_plan *plan = p->question->plan;
-    const zr_bench bench = {.comm = p->question->comm, .threads = p->queue->threads, .logger = p->question->logger};
+    const zr_meter meter = {.comm = p->question->comm, .threads = p->queue->threads};
     zr_products_time products;
     double attention, saved = 0;
     ZERO_TRY(measure_memory(p, out, error));
     ZERO_TRY(measure_attention(p, &attention, error));
-    ZERO_TRY(zr_bench_products(&bench, plan, true, &products, error));
+    ZERO_TRY(zr_products_measure(&meter, plan, true, &products, error));
     for (int u = 0; u < plan->unit_count; u++)
         saved += (double)plan->units[u].sizes.saved_bytes;
     out->micro_batch = products.median + attention + PASSES_OVER_SAVED * saved / out->copy;

@@ -12,7 +12,5 @@ void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out);
 // The budgets of a configuration, as limits of one rank where local_ranks share the machine.
 void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks);
 int zr_local_ranks(const zero_comm *comm); // ranks that share this machine's memory
-// Scratch bytes of a product of operands of that type, whatever its epilogue.
-size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_shape *shape);
 
 #endif

@@ -1,13 +1,10 @@
 // zero_bench: what all benchmarks share, and the choice between them.
 #include "tools/bench.h"
 
-#include "base/clock.h"
-#include "comm/agree.h"
 #include "setup/threads.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void zr_bench_say(const zr_bench *bench, const char *format, ...)
@@ -20,34 +17,6 @@ void zr_bench_say(const zr_bench *bench, const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     bench->write(bench->user, line);
-}
-
-zero_status zr_bench_time(const zr_bench *bench, zr_bench_work work, void *user, double *seconds, zero_error *error)
-{
-    ZERO_TRY(work(user, error)); // creates what is kept, faults pages in
-    for (int64_t calls = 1;; calls *= 2) {
-        ZERO_TRY(zr_comm_barrier(bench->comm, error));
-        double begin = zr_clock_seconds();
-        for (int64_t i = 0; i < calls; i++)
-            ZERO_TRY(work(user, error));
-        int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
-        ZERO_TRY(zr_comm_agree_on_largest(bench->comm, &nanoseconds, error));
-        *seconds = (double)nanoseconds * 1e-9 / (double)calls;
-        if ((double)nanoseconds * 1e-9 >= bench->seconds / 2 || calls >= (int64_t)1 << 30)
-            return ZERO_OK;
-    }
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double zr_median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
 typedef enum bench_id { BENCH_COMM, BENCH_GEMM, BENCH_OPTIMIZER, BENCH_STEP, BENCH_CHECKPOINT, BENCH_MEMORY, BENCH_IO, BENCHES } bench_id;
@@ -79,7 +48,7 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void 
         return zr_fail(error, ZERO_ERR_USAGE, "bench %s prints no JSON: memory and io do", options->what);
     zr_threads threads;
     ZERO_TRY(zr_threads_choose(comm, options->threads, &threads, error));
-    zr_bench bench = {.comm = comm, .seconds = options->seconds > 0 ? options->seconds : 0.2, .threads = threads.count, .json = options->json != 0,
+    zr_bench bench = {.meter = {.comm = comm, .threads = threads.count, .seconds = options->seconds > 0 ? options->seconds : 0.2}, .json = options->json != 0,
                       .write = comm->rank == 0 ? write : NULL, .user = user, .logger = &options->logger};
     if (!bench.json)
         zr_bench_say(&bench, "%d rank%s (%s), %d thread%s each (%s)\n", comm->size, comm->size == 1 ? "" : "s", zero_comm_name(comm), threads.count,

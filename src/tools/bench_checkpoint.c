@@ -28,10 +28,10 @@ static zero_status choose_path(checkpoint_bench *c, const char *directory, zero_
     directory = directory ? directory : ".";
     if (snprintf(c->path, sizeof c->path, "%s/zero-bench.%ld", directory, (long)getpid()) >= PATH_BYTES || !zr_path_exists(directory))
         status = zr_fail(error, ZERO_ERR_USAGE, "measuring \"%.200s\": there is no such directory", directory);
-    else if (c->bench->comm->rank == 0 && zr_path_exists(c->path)) // it is removed afterwards
+    else if (c->bench->meter.comm->rank == 0 && zr_path_exists(c->path)) // it is removed afterwards
         status = zr_fail(error, ZERO_ERR_USAGE, "measuring \"%.200s\": \"%.200s\" is there already", directory, c->path);
-    ZERO_TRY(zr_comm_agree(c->bench->comm, status, error));
-    return zr_comm_broadcast(c->bench->comm, c->path, sizeof c->path, 0, error);
+    ZERO_TRY(zr_comm_agree(c->bench->meter.comm, status, error));
+    return zr_comm_broadcast(c->bench->meter.comm, c->path, sizeof c->path, 0, error);
 }
 
 // What is cached of the files is dropped, so that they are read from the disk. Sums up their bytes.
@@ -57,18 +57,18 @@ static zero_status make_cold(checkpoint_bench *c, zero_error *error)
 // Seconds of the slowest rank.
 static zero_status timed(checkpoint_bench *c, zero_status (*work)(zero_engine *engine, const char *directory, zero_error *error), double *seconds, zero_error *error)
 {
-    ZERO_TRY(zr_comm_barrier(c->bench->comm, error));
+    ZERO_TRY(zr_comm_barrier(c->bench->meter.comm, error));
     double begin = zr_clock_seconds();
     ZERO_TRY(work(c->made.engine, c->path, error));
     int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
-    ZERO_TRY(zr_comm_agree_on_largest(c->bench->comm, &nanoseconds, error));
+    ZERO_TRY(zr_comm_agree_on_largest(c->bench->meter.comm, &nanoseconds, error));
     *seconds = (double)nanoseconds * 1e-9;
     return ZERO_OK;
 }
 
 static zero_status run_rounds(checkpoint_bench *c, zero_error *error)
 {
-    zero_comm *comm = c->bench->comm;
+    zero_comm *comm = c->bench->meter.comm;
     for (int i = 0; i < ROUNDS; i++) {
         double save, load;
         ZERO_TRY(timed(c, zero_save_checkpoint, &save, error));
@@ -94,7 +94,7 @@ static zero_status run(checkpoint_bench *c, const zero_bench_options *options, z
     const zr_plan *plan = zr_engine_plan(c->made.engine);
     zr_bench_say(c->bench, "%s: %.3f M parameters, %s, stage %d\n", c->made.spec, (double)plan->parameters / 1e6, plan->settings.precision.name, plan->settings.stage);
     zero_status status = run_rounds(c, error);
-    if (status != ZERO_OK && c->bench->comm->rank == 0)
+    if (status != ZERO_OK && c->bench->meter.comm->rank == 0)
         zr_directory_remove(c->path, NULL);
     ZERO_TRY(status);
     zr_bench_say(c->bench, "%.2f GB in \"%s\"; the median of %d rounds\n", c->bytes * 1e-9, c->path, ROUNDS);

@@ -1,6 +1,7 @@
 // `zero bench comm`: every operation that a training uses, by size, beside what the memory of this machine allows.
-#include "measure/bench_products.h"
+#include "measure/memory_rate.h"
 #include "memory/arena.h"
+#include "tools/bench.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static zero_status triad(void *user, zero_error *error)
     comm_work *w = user;
     int64_t count = sizes[ZR_COUNT(sizes) - 1] / (2 * (int64_t)sizeof(float));
     const float *from = (const float *)w->from;
-    zr_bench_triad((float *)w->to, from, from + count, count, 1);
+    zr_memory_triad((float *)w->to, from, from + count, count, 1);
     return ZERO_OK;
 }
 
@@ -95,10 +96,10 @@ static zero_status reserve(comm_work *w, zr_ledger *ledger, zero_error *error)
 
 static zero_status measure_memory(const zr_bench *bench, comm_work *w, zero_error *error)
 {
-    double largest = (double)sizes[ZR_COUNT(sizes) - 1], ranks = bench->comm->size, seconds;
-    ZERO_TRY(zr_bench_time(bench, copy, w, &seconds, error));
+    double largest = (double)sizes[ZR_COUNT(sizes) - 1], ranks = bench->meter.comm->size, seconds;
+    ZERO_TRY(zr_meter_time(&bench->meter, copy, w, &seconds, error));
     zr_bench_say(bench, "memory, all ranks at once: copy %.1f GB/s (read + write), ", 2 * largest * ranks / seconds * 1e-9);
-    ZERO_TRY(zr_bench_time(bench, triad, w, &seconds, error));
+    ZERO_TRY(zr_meter_time(&bench->meter, triad, w, &seconds, error));
     zr_bench_say(bench, "triad %.1f GB/s (3 streams)\n", 1.5 * largest * ranks / seconds * 1e-9);
     return ZERO_OK;
 }
@@ -108,7 +109,7 @@ static void size_text(int64_t bytes, char out[static 32])
     snprintf(out, 32, bytes >= 1 << 20 ? "%lld MiB" : "%lld KiB", (long long)(bytes >= 1 << 20 ? bytes >> 20 : bytes >> 10));
 }
 
-static zero_status measure_operation(const zr_bench *bench, comm_work *w, const char *name, zr_bench_work work, zero_dtype dtype,
+static zero_status measure_operation(const zr_bench *bench, comm_work *w, const char *name, zr_timed_work work, zero_dtype dtype,
                                      zero_error *error)
 {
     w->dtype = dtype;
@@ -116,17 +117,17 @@ static zero_status measure_operation(const zr_bench *bench, comm_work *w, const 
         double seconds;
         char size[32];
         w->shard_elems = ZR_ROUND_UP(sizes[i] / (int64_t)zero_dtype_bytes(dtype) / w->comm->size, 16);
-        ZERO_TRY(zr_bench_time(bench, work, w, &seconds, error));
+        ZERO_TRY(zr_meter_time(&bench->meter, work, w, &seconds, error));
         size_text(sizes[i], size);
         zr_bench_say(bench, "%-19s %8s  %10.2f us  %8.2f GB/s\n", name, size, seconds * 1e6, (double)sizes[i] / seconds * 1e-9);
     }
     return ZERO_OK;
 }
 
-static zero_status measure_latency(const zr_bench *bench, comm_work *w, const char *name, zr_bench_work work, zero_error *error)
+static zero_status measure_latency(const zr_bench *bench, comm_work *w, const char *name, zr_timed_work work, zero_error *error)
 {
     double seconds;
-    ZERO_TRY(zr_bench_time(bench, work, w, &seconds, error));
+    ZERO_TRY(zr_meter_time(&bench->meter, work, w, &seconds, error));
     zr_bench_say(bench, "%-19s %8s  %10.2f us\n", name, "", seconds * 1e6);
     return ZERO_OK;
 }
@@ -149,7 +150,7 @@ static zero_status measure_all(const zr_bench *bench, comm_work *w, zero_error *
 zero_status zr_bench_comm(const zr_bench *bench, zero_error *error)
 {
     zr_ledger ledger = {0};
-    comm_work work = {.comm = bench->comm};
+    comm_work work = {.comm = bench->meter.comm};
     zero_status status = reserve(&work, &ledger, error);
     if (status == ZERO_OK)
         status = measure_all(bench, &work, error);

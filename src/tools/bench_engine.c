@@ -30,15 +30,15 @@ static zero_status make_engine(const zr_bench *bench, const zero_bench_options *
              "{\"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": %lld, \"zero_optimization\": {\"stage\": %d}, "
              "\"libzero\": {\"dtype\": \"%s\"}}",
              (long long)e->micro_batch, (long long)(options->accumulation ? options->accumulation : 1), options->stage, options->dtype ? options->dtype : "fp32");
-    zero_options engine = {.struct_size = sizeof engine, .model = e->model, .comm = bench->comm, .config_text = config,
-                           .shape = {.batch = e->micro_batch, .seq = e->seq}, .threads = bench->threads, .seed = 1337, .total_steps = 1000};
+    zero_options engine = {.struct_size = sizeof engine, .model = e->model, .comm = bench->meter.comm, .config_text = config,
+                           .shape = {.batch = e->micro_batch, .seq = e->seq}, .threads = bench->meter.threads, .seed = 1337, .total_steps = 1000};
     return zero_initialize(&engine, &e->engine, error);
 }
 
 zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options, zr_bench_engine *out, zero_error *error)
 {
     *out = (zr_bench_engine){0};
-    ZERO_TRY(zr_comm_agree(bench->comm, read_shape(options, out, error), error));
+    ZERO_TRY(zr_comm_agree(bench->meter.comm, read_shape(options, out, error), error));
     return make_engine(bench, options, out, error);
 }
 

@@ -68,7 +68,7 @@ static zero_status measure(const zr_bench *bench, zr_queue *queue, double most, 
     double seconds = 0;
     zero_status status = reserve(&work, &ledger, &arena, error);
     if (status == ZERO_OK)
-        status = zr_bench_time(bench, multiply, &work, &seconds, error);
+        status = zr_meter_time(&bench->meter, multiply, &work, &seconds, error);
     zr_arena_destroy(&arena);
     ZERO_TRY(status);
     double rate = 2.0 * (double)product->m * (double)product->n * (double)product->k / seconds;
@@ -117,7 +117,7 @@ static zero_status measure_all(const zr_bench *bench, zr_queue *queue, zero_erro
 zero_status zr_bench_gemm(const zr_bench *bench, zero_error *error)
 {
     zr_queue *queue = NULL;
-    ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &queue, error));
+    ZERO_TRY(zr_queue_open("cpu", NULL, bench->meter.threads, &queue, error));
     zero_status status = measure_all(bench, queue, error);
     zr_queue_close(queue);
     return status;

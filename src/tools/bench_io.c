@@ -77,7 +77,7 @@ zero_status zr_bench_io(const zr_bench *bench, const zero_bench_options *options
     zr_disk disk;
     const zr_disk_options chosen = {.directory = options->path ? options->path : ".", .bytes = options->bytes ? options->bytes : DEFAULT_BYTES,
                                     .block = options->block ? options->block : DEFAULT_BLOCK, .depth = options->depth ? options->depth : DEFAULT_DEPTH,
-                                    .seconds = bench->seconds, .rounds = ROUNDS};
+                                    .seconds = bench->meter.seconds, .rounds = ROUNDS};
     ZERO_TRY(zr_disk_measure(&chosen, &disk, error));
     if (bench->json)
         ZERO_TRY(say_json(bench, &chosen, &disk, error));

@@ -1,61 +1,11 @@
 // `zero bench memory`: bytes a second that a copy, a triad and an update in place read and write, by number of threads.
 #include "base/alloc.h"
 #include "measure/bandwidth.h"
-#include "measure/bench_products.h"
+#include "measure/memory_rate.h"
 #include "memory/arena.h"
-
-#define COPY_BYTES ((int64_t)64 << 20)
+#include "tools/bench.h"
 
 enum { ROUNDS = 5, UPDATED = 16 << 20 }; // UPDATED: elements
-
-void zr_bench_triad(float *restrict a, const float *restrict b, const float *restrict c, int64_t count, int threads)
-{
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < count; i++)
-        a[i] = b[i] + 3.0f * c[i];
-}
-
-void zr_bench_update_in_place(const zr_range_states *states, int64_t count, int threads)
-{
-    float *restrict p = states->master, *restrict m = states->state0, *restrict v = states->state1;
-    const uint16_t *restrict g = states->gradient;
-    uint16_t *restrict copy = states->parameters;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < count; i++) {
-        m[i] *= 0.9f;
-        v[i] *= 0.9f;
-        p[i] *= 0.9f;
-        copy[i] = g[i];
-    }
-}
-
-typedef struct copying { zr_queue *queue; char *from, *to; } copying;
-
-static zero_status copy(void *user, zero_error *error)
-{
-    copying *c = user;
-    c->queue->backend->elements->copy(c->queue, COPY_BYTES, c->from, c->to);
-    return ZERO_OK;
-}
-
-zero_status zr_bench_bandwidth(const zr_bench *bench, double *out, zero_error *error)
-{
-    zr_ledger ledger = {0};
-    zr_arena arena = {0};
-    copying c = {0};
-    double seconds = 1;
-    ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &c.queue, error));
-    zero_status status = zr_comm_agree(bench->comm, zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * COPY_BYTES, &arena, error), error);
-    if (status == ZERO_OK) {
-        c.from = zr_arena_take(&arena, COPY_BYTES);
-        c.to = zr_arena_take(&arena, COPY_BYTES);
-        status = zr_bench_time(bench, copy, &c, &seconds, error);
-    }
-    *out = 2.0 * (double)COPY_BYTES / seconds;
-    zr_arena_destroy(&arena);
-    zr_queue_close(c.queue);
-    return status;
-}
 
 typedef struct memory_bench {
     zr_range_states states; // (UPDATED)
@@ -65,14 +15,14 @@ typedef struct memory_bench {
 static zero_status triad(void *user, zero_error *error)
 {
     const memory_bench *m = user;
-    zr_bench_triad(m->states.master, m->states.state0, m->states.state1, UPDATED, m->threads);
+    zr_memory_triad(m->states.master, m->states.state0, m->states.state1, UPDATED, m->threads);
     return ZERO_OK;
 }
 
 static zero_status update_in_place(void *user, zero_error *error)
 {
     const memory_bench *m = user;
-    zr_bench_update_in_place(&m->states, UPDATED, m->threads);
+    zr_memory_update(&m->states, UPDATED, m->threads);
     return ZERO_OK;
 }
 
@@ -81,14 +31,14 @@ typedef struct memory_row { int threads; double copy, triad, update; } memory_ro
 static zero_status measure_row(const zr_bench *bench, memory_bench *m, memory_row *row, zero_error *error)
 {
     double copies[ROUNDS], triads[ROUNDS], updates[ROUNDS], seconds;
-    zr_bench part = *bench;
-    m->threads = part.threads = row->threads;
+    zr_meter meter = bench->meter;
+    m->threads = meter.threads = row->threads;
     for (int i = 0; i < ROUNDS; i++) {
-        ZERO_TRY(zr_bench_bandwidth(&part, &copies[i], error));
-        ZERO_TRY(zr_bench_time(&part, triad, m, &seconds, error));
+        ZERO_TRY(zr_memory_rate_of_copy(&meter, &copies[i], error));
+        ZERO_TRY(zr_meter_time(&meter, triad, m, &seconds, error));
         triads[i] = 3.0 * sizeof(float) * UPDATED / seconds;
-        ZERO_TRY(zr_bench_time(&part, update_in_place, m, &seconds, error));
-        updates[i] = (double)ZR_UPDATE_BYTES * UPDATED / seconds;
+        ZERO_TRY(zr_meter_time(&meter, update_in_place, m, &seconds, error));
+        updates[i] = (double)ZR_MEMORY_UPDATE_BYTES * UPDATED / seconds;
     }
     *row = (memory_row){row->threads, zr_median(copies, ROUNDS), zr_median(triads, ROUNDS), zr_median(updates, ROUNDS)};
     return ZERO_OK;
@@ -115,9 +65,9 @@ static zero_status measure(const zr_bench *bench, memory_bench *m, zero_error *e
 {
     memory_row row = {0};
     zr_bench_say(bench, bench->json ? "{\"rows\": [" : "what is read and written together, the median of %d:\nthreads      copy     triad  update in place\n", ROUNDS);
-    while (row.threads < bench->threads) {
+    while (row.threads < bench->meter.threads) {
         bool first = row.threads == 0;
-        row.threads = first ? 1 : ZR_MIN(2 * row.threads, bench->threads);
+        row.threads = first ? 1 : ZR_MIN(2 * row.threads, bench->meter.threads);
         ZERO_TRY(measure_row(bench, m, &row, error));
         say_row(bench, &row, first);
     }

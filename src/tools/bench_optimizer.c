@@ -1,8 +1,10 @@
 // `zero bench optimizer`: what follows a reduction, over one rank's shard: norm, then unscale, clip, AdamW and the 16-bit copy in one
 // pass; beside a loop that reads, modifies and writes as many bytes in place and computes next to nothing.
 #include "base/exact.h"
-#include "measure/bench_products.h"
+#include "comm/agree.h"
+#include "measure/memory_rate.h"
 #include "memory/arena.h"
+#include "tools/bench.h"
 
 #include <math.h>
 
@@ -55,7 +57,7 @@ static zero_status both(void *user, zero_error *error)
 static zero_status read_modify_write(void *user, zero_error *error)
 {
     const shard *s = user;
-    zr_bench_update_in_place(&s->states, s->count, s->queue->threads);
+    zr_memory_update(&s->states, s->count, s->queue->threads);
     return ZERO_OK;
 }
 
@@ -76,13 +78,13 @@ static zero_status measure(const zr_bench *bench, shard *s, zero_error *error)
 {
     static const struct {
         const char *name;
-        zr_bench_work work;
+        zr_timed_work work;
         double bytes; // an element
-    } rows[] = {{"norm", gradient_norm, 2}, {"update", update, ZR_UPDATE_BYTES}, {"read-modify-write", read_modify_write, ZR_UPDATE_BYTES}, {"fused", both, 2 + ZR_UPDATE_BYTES}};
+    } rows[] = {{"norm", gradient_norm, 2}, {"update", update, ZR_MEMORY_UPDATE_BYTES}, {"read-modify-write", read_modify_write, ZR_MEMORY_UPDATE_BYTES}, {"fused", both, 2 + ZR_MEMORY_UPDATE_BYTES}};
     double seconds[ZR_COUNT(rows)];
     zr_bench_say(bench, "AdamW over %lld parameters a rank: bf16 gradient, fp32 master and moments, bf16 copy\n", (long long)s->count);
     for (int i = 0; i < ZR_COUNT(rows); i++) {
-        ZERO_TRY(zr_bench_time(bench, rows[i].work, s, &seconds[i], error));
+        ZERO_TRY(zr_meter_time(&bench->meter, rows[i].work, s, &seconds[i], error));
         zr_bench_say(bench, "%-20s %10.2f ms  %8.2f GB/s\n", rows[i].name, seconds[i] * 1e3, rows[i].bytes * (double)s->count / seconds[i] * 1e-9);
     }
     zr_bench_say(bench, "update / read-modify-write of the same bytes: %.3f of its bandwidth\n", seconds[2] / seconds[1]);
@@ -95,8 +97,8 @@ zero_status zr_bench_optimizer(const zr_bench *bench, double parameters, zero_er
     zr_arena arena = {0};
     int64_t batch = (int64_t)PART * PARTS;
     shard s = {.count = (int64_t)((parameters > 0 ? parameters : DEFAULT_ELEMENTS) + (double)batch - 1) / batch * batch};
-    ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &s.queue, error));
-    zero_status status = zr_comm_agree(bench->comm, reserve(&s, &ledger, &arena, error), error);
+    ZERO_TRY(zr_queue_open("cpu", NULL, bench->meter.threads, &s.queue, error));
+    zero_status status = zr_comm_agree(bench->meter.comm, reserve(&s, &ledger, &arena, error), error);
     if (status == ZERO_OK)
         status = measure(bench, &s, error);
     zr_arena_destroy(&arena);

@@ -8,9 +8,11 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/recorder.h"
+#include "comm/agree.h"
 #include "engine/engine.h"
 #include "layers/layers.h"
-#include "measure/bench_products.h"
+#include "measure/memory_rate.h"
+#include "measure/products.h"
 #include "tools/bench_engine.h"
 
 #include <stdio.h>
@@ -33,7 +35,7 @@ static zero_status draw_batch(step_bench *s, zero_error *error)
     if (!s->tokens || !s->targets)
         return ZERO_ERR_MEMORY;
     for (int64_t i = 0; i < s->made.micro_batch * s->made.seq; i++) {
-        zr_philox drawn = zr_philox4x32((uint64_t)s->bench->comm->rank, 0, (uint64_t)i);
+        zr_philox drawn = zr_philox4x32((uint64_t)s->bench->meter.comm->rank, 0, (uint64_t)i);
         s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.shape.vocab);
         s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->made.shape.vocab);
     }
@@ -71,11 +73,11 @@ static zero_status time_steps(step_bench *s, zero_error *error)
     zero_step_info info;
     ZERO_TRY(warm_up(s, error));
     for (int i = 0; i < TIMED; i++) {
-        ZERO_TRY(zr_comm_barrier(s->bench->comm, error));
+        ZERO_TRY(zr_comm_barrier(s->bench->meter.comm, error));
         double begin = zr_clock_seconds();
         ZERO_TRY(one_step(s, &info, error));
         int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
-        ZERO_TRY(zr_comm_agree_on_largest(s->bench->comm, &nanoseconds, error));
+        ZERO_TRY(zr_comm_agree_on_largest(s->bench->meter.comm, &nanoseconds, error));
         seconds[i] = (double)nanoseconds * 1e-9;
     }
     s->seconds = zr_median(seconds, TIMED);
@@ -149,9 +151,9 @@ static zero_status report(const step_bench *s, zero_error *error)
     zr_products_time products;
     double bandwidth;
     ZERO_TRY(record_steps((step_bench *)s, sums, error));
-    ZERO_TRY(zr_bench_products(bench, zr_engine_plan(s->made.engine), false, &products, error));
-    ZERO_TRY(zr_bench_bandwidth(bench, &bandwidth, error));
-    double accumulation = (double)zero_accumulation(s->made.engine), tokens = (double)(s->made.micro_batch * s->made.seq * bench->comm->size) * accumulation;
+    ZERO_TRY(zr_products_measure(&bench->meter, zr_engine_plan(s->made.engine), false, &products, error));
+    ZERO_TRY(zr_memory_rate_of_copy(&bench->meter, &bandwidth, error));
+    double accumulation = (double)zero_accumulation(s->made.engine), tokens = (double)(s->made.micro_batch * s->made.seq * bench->meter.comm->size) * accumulation;
     double alone = products.median * accumulation, floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;
     zr_bench_say(bench, "step            %10.3f ms   %10.1f tokens/s   (median of %d, the slowest rank's)\n", s->seconds * 1e3, tokens / s->seconds, TIMED);
     zr_bench_say(bench, "products alone  %10.3f ms   %10.1f GF/s a rank\n", alone * 1e3, products.flops * accumulation / alone * 1e-9);
@@ -177,7 +179,7 @@ zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *optio
     step_bench s = {.bench = bench};
     zero_status status = zr_bench_engine_open(bench, options, &s.made, error);
     if (status == ZERO_OK)
-        status = zr_comm_agree(bench->comm, draw_batch(&s, error), error);
+        status = zr_comm_agree(bench->meter.comm, draw_batch(&s, error), error);
     if (status == ZERO_OK)
         status = run(&s, error);
     zr_bench_engine_close(&s.made);

@@ -136,6 +136,5 @@ zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zer
 const char *zr_train_instructions(const zr_train *train); // the path that its arithmetic takes: "avx2", ...
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
-zero_status zr_train_write_receipt(const zr_train *train, const char *directory, zero_error *error); // receipt.c; rank 0, of a model that lies there
 
 #endif

@@ -1,13 +1,23 @@
 // Writes a model directory: rank 0 the small files, every rank its own weights.
 #include "base/alloc.h"
 #include "comm/agree.h"
+#include "files/receipt.h"
 #include "train/train.h"
 
 // Where it cannot be written, the one that was begun stays, which says nothing of the weights.
 static zero_status write_receipt(const zr_train *train, const char *name, zero_error *error)
 {
+    int64_t step, none;
+    zero_position(train->engine, &step, &none);
+    const zr_receipt receipt = {
+        .instructions = zr_train_instructions(train),
+        .step = step,
+        .seed = train->seed,
+        .data_hash = train->data_hash,
+        .config_text = train->config_text,
+    };
     char *directory = zr_sprintf(error, "%s/%s", train->options->out_dir, name);
-    zero_status status = directory ? zr_train_write_receipt(train, directory, error) : ZERO_ERR_MEMORY;
+    zero_status status = directory ? zr_receipt_write(&receipt, directory, error) : ZERO_ERR_MEMORY;
     zr_free(directory);
     return status;
 }

@@ -1,8 +1,9 @@
-#include "measure/bench_products.h"
+#include "measure/products.h"
 
 #include "base/clock.h"
+#include "comm/agree.h"
+#include "compute/product_scratch.h"
 #include "memory/arena.h"
-#include "setup/machine.h"
 
 enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64, QUICK_ELEMS = 4 << 20 };
 #define SECONDS_A_SHAPE 0.25
@@ -89,7 +90,7 @@ static zr_product product_of(zero_dtype dtype, const zero_product_shape *shape)
 }
 
 // flops: of one call as the model makes it, of which `shape` may be a part.
-static zero_status time_shape(const zr_bench *bench, const operands *o, zero_dtype dtype, const zero_product_shape *shape, double flops, bool quick, zr_products_time *out,
+static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dtype dtype, const zero_product_shape *shape, double flops, bool quick, zr_products_time *out,
                               zero_error *error)
 {
     const zr_product product = product_of(dtype, shape);
@@ -98,7 +99,7 @@ static zero_status time_shape(const zr_bench *bench, const operands *o, zero_dty
     double seconds[MOST_CALLS], total = 0;
     int calls = 0;
     ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
-    ZERO_TRY(zr_comm_barrier(bench->comm, error));
+    ZERO_TRY(zr_comm_barrier(meter->comm, error));
     while (calls < (quick ? 2 : LEAST_CALLS) || (calls < MOST_CALLS && total < (quick ? QUICK_SECONDS : SECONDS_A_SHAPE))) {
         double begin = zr_clock_seconds();
         ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
@@ -111,7 +112,7 @@ static zero_status time_shape(const zr_bench *bench, const operands *o, zero_dty
     return ZERO_OK;
 }
 
-zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, bool quick, zr_products_time *out, zero_error *error)
+zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool quick, zr_products_time *out, zero_error *error)
 {
     zr_ledger ledger = {0};
     operands o = {0};
@@ -122,10 +123,10 @@ zero_status zr_bench_products(const zr_bench *bench, const zr_plan *plan, bool q
     timed = shapes;
     for (int i = 0; i < shapes.count && quick; i++)
         timed.at[i] = part_of(&shapes.at[i]);
-    ZERO_TRY(zr_queue_open("cpu", NULL, bench->threads, &o.queue, error));
-    zero_status status = zr_comm_agree(bench->comm, reserve(&o, &ledger, dtype, &timed, error), error);
+    ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &o.queue, error));
+    zero_status status = zr_comm_agree(meter->comm, reserve(&o, &ledger, dtype, &timed, error), error);
     for (int i = 0; i < shapes.count && status == ZERO_OK; i++)
-        status = time_shape(bench, &o, dtype, &timed.at[i], flops_of(&shapes.at[i]), quick, out, error);
+        status = time_shape(meter, &o, dtype, &timed.at[i], flops_of(&shapes.at[i]), quick, out, error);
     zr_arena_destroy(&o.arena);
     zr_queue_close(o.queue);
     return status;

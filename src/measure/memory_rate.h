@@ -1,0 +1,20 @@
+// How fast a rank moves bytes of memory: a copy, a triad, and an optimizer's update in place.
+#ifndef ZR_MEASURE_MEMORY_RATE_H
+#define ZR_MEASURE_MEMORY_RATE_H
+
+#include "compute/compute.h"
+#include "measure/timing.h"
+
+// Collective. Bytes a second that a rank reads and writes while all ranks copy.
+zero_status zr_memory_rate_of_copy(const zr_meter *meter, double *out, zero_error *error);
+
+// a = b + 3 c, over `count` elements.
+void zr_memory_triad(float *restrict a, const float *restrict b, const float *restrict c,
+                     int64_t count, int threads);
+// Reads, modifies and writes what AdamW does with a bf16 gradient, an fp32 master and a bf16 copy,
+// and computes next to nothing.
+void zr_memory_update(const zr_range_states *states, int64_t count, int threads);
+// Bytes an element: three vectors read and written, the gradient read, the copy written.
+#define ZR_MEMORY_UPDATE_BYTES (3 * 8 + 2 + 2)
+
+#endif

@@ -1,0 +1,35 @@
+#include "measure/timing.h"
+
+#include "base/clock.h"
+#include "comm/agree.h"
+
+#include <stdlib.h>
+
+zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user, double *seconds,
+                          zero_error *error)
+{
+    ZERO_TRY(work(user, error)); // creates what is kept, faults pages in
+    for (int64_t calls = 1;; calls *= 2) {
+        ZERO_TRY(zr_comm_barrier(meter->comm, error));
+        double begin = zr_clock_seconds();
+        for (int64_t i = 0; i < calls; i++)
+            ZERO_TRY(work(user, error));
+        int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
+        ZERO_TRY(zr_comm_agree_on_largest(meter->comm, &nanoseconds, error));
+        *seconds = (double)nanoseconds * 1e-9 / (double)calls;
+        if ((double)nanoseconds * 1e-9 >= meter->seconds / 2 || calls >= (int64_t)1 << 30)
+            return ZERO_OK;
+    }
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double zr_median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
