@@ -19,7 +19,7 @@
 // Whether the directory looks like one: DIR/latest names a folder in it, or *_optim_states.pt lie in it.
 bool zr_deepspeed_is(const char *path);
 // Vectors: weights, and of the optimizer's states those of their size (exp_avg, exp_avg_sq, sum, momentum_buffer); tied names once.
-// state: as a checkpoint of ours has it (files/checkpoint.c), and "lineage".
+// state: as a checkpoint of ours has it (files/training_checkpoint.c), and "lineage".
 zero_status zr_deepspeed_open(const char *path, zr_source *out, zero_error *error);
 
 #endif

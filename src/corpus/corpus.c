@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static zero_status add_part(zr_corpus *corpus, zr_source_kind kind, int stream, const char *name, zr_part **out, zero_error *error)
+static zero_status add_part(zr_corpus *corpus, zr_data_kind kind, int stream, const char *name, zr_part **out, zero_error *error)
 {
     if (corpus->part_count == corpus->part_capacity) {
         int capacity = corpus->part_capacity * 2 + 8;
@@ -22,8 +22,8 @@ static zero_status add_part(zr_corpus *corpus, zr_source_kind kind, int stream, 
 
 typedef struct file { // one file of one argument
     const char *path;
-    const zr_source *source;
-    zr_source_kind kind;
+    const zr_data_source *source;
+    zr_data_kind kind;
     int stream;
 } file;
 
@@ -33,14 +33,14 @@ static zero_status open_part(zr_corpus *corpus, const file *files, int count, in
     zr_part *part;
     int together = 1;
     ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
-    if (files->kind == ZR_SOURCE_TOKENS)
+    if (files->kind == ZR_DATA_TOKENS)
         ZERO_TRY(zr_token_file_open(files->path, files->source->format, &part->tokens, error));
-    if (files->kind == ZR_SOURCE_TOKENS && !part->tokens.count)
+    if (files->kind == ZR_DATA_TOKENS && !part->tokens.count)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no token", files->path);
-    if (files->kind == ZR_SOURCE_JSONL)
+    if (files->kind == ZR_DATA_JSONL)
         ZERO_TRY(zr_text_map_as(files->path, "JSONL", &part->records, error));
-    if (files->kind == ZR_SOURCE_TEXT) {
-        while (together < count && files[together].kind == ZR_SOURCE_TEXT && files[together].stream == files->stream)
+    if (files->kind == ZR_DATA_TEXT) {
+        while (together < count && files[together].kind == ZR_DATA_TEXT && files[together].stream == files->stream)
             together++;
         part->paths = zr_alloc((size_t)together * sizeof *part->paths, error);
         if (!part->paths)
@@ -52,7 +52,7 @@ static zero_status open_part(zr_corpus *corpus, const file *files, int count, in
             part->paths[part->files] = files[part->files].path;
         ZERO_TRY(zr_text_measure(part->paths, together, part->ends, error));
     }
-    part->bytes = (int64_t)(files->kind == ZR_SOURCE_TEXT ? part->ends[together - 1] : files->kind == ZR_SOURCE_JSONL ? part->records.length : part->tokens.ids.length);
+    part->bytes = (int64_t)(files->kind == ZR_DATA_TEXT ? part->ends[together - 1] : files->kind == ZR_DATA_JSONL ? part->records.length : part->tokens.ids.length);
     *used = together;
     return ZERO_OK;
 }
@@ -66,9 +66,9 @@ static zero_status open_parts(zr_corpus *corpus, zero_error *error)
     if (!files)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < corpus->source_count; i++) {
-        const zr_source *source = &corpus->sources[i];
+        const zr_data_source *source = &corpus->sources[i];
         for (int p = 0; p < source->path_count; p++)
-            files[at++] = (file){.path = source->paths[p], .source = source, .kind = zr_source_kind_of(source, source->paths[p]), .stream = corpus->stream_count > 1 ? i : 0};
+            files[at++] = (file){.path = source->paths[p], .source = source, .kind = zr_data_source_kind_of(source, source->paths[p]), .stream = corpus->stream_count > 1 ? i : 0};
     }
     zero_status status = ZERO_OK;
     for (int i = 0, used = 0; i < count && status == ZERO_OK; i += used)
@@ -79,7 +79,7 @@ static zero_status open_parts(zr_corpus *corpus, zero_error *error)
 
 static zero_status check_weights(zr_corpus *corpus, zero_error *error)
 {
-    const zr_source *with = NULL, *without = NULL;
+    const zr_data_source *with = NULL, *without = NULL;
     double sum = 0;
     for (int i = 0; i < corpus->source_count; i++) {
         *(corpus->sources[i].weight > 0 ? &with : &without) = &corpus->sources[i];
@@ -102,7 +102,7 @@ static zero_status open_all(zr_corpus *corpus, zero_error *error)
     if (!corpus->sources)
         return ZERO_ERR_MEMORY;
     for (; corpus->source_count < options->count; corpus->source_count++)
-        ZERO_TRY(zr_source_parse(options->arguments[corpus->source_count], &corpus->sources[corpus->source_count], error));
+        ZERO_TRY(zr_data_source_parse(options->arguments[corpus->source_count], &corpus->sources[corpus->source_count], error));
     ZERO_TRY(check_weights(corpus, error));
     return open_parts(corpus, error);
 }
@@ -134,7 +134,7 @@ void zr_corpus_close(zr_corpus *corpus)
         zr_free(corpus->parts[i].ids);
     }
     for (int i = 0; i < corpus->source_count; i++)
-        zr_source_free(&corpus->sources[i]);
+        zr_data_source_free(&corpus->sources[i]);
     zr_free(corpus->parts);
     zr_free(corpus->sources);
     zr_free(corpus);

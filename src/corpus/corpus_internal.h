@@ -3,13 +3,13 @@
 #define ZR_CORPUS_CORPUS_INTERNAL_H
 
 #include "corpus/corpus.h"
+#include "corpus/data_source.h"
 #include "corpus/records.h"
-#include "corpus/source.h"
 #include "corpus/text.h"
 #include "tokenizer/document.h"
 
 typedef struct zr_part { // what is read as one
-    zr_source_kind kind;
+    zr_data_kind kind;
     const char *name;        // its first file
     const char **paths;      // (files) of text
     size_t *ends;            // (files) where each ends, were they one
@@ -25,7 +25,7 @@ typedef struct zr_part { // what is read as one
 
 struct zr_corpus {
     zr_corpus_options options;
-    zr_source *sources; // (source_count)
+    zr_data_source *sources; // (source_count)
     int source_count;
     zr_part *parts;     // (part_count)
     int part_count, part_capacity;

@@ -139,13 +139,13 @@ static zero_status refuse_untrained(const reader *r, zero_error *error)
     return r->take ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "\"%s\": no record has anything to train on: no text, completion or message of the assistant", r->part->name);
 }
 
-typedef zero_status (*use_record)(void *user, zr_record *record, int64_t number, zero_error *error);
+typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t number, zero_error *error);
 
 // Every record with text, its number counting those without.
 static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total, use_record use, void *user, zero_error *error)
 {
     zr_records records = records_of(corpus, part);
-    zr_record *record = zr_alloc(sizeof *record, error);
+    zr_text_record *record = zr_alloc(sizeof *record, error);
     zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
     bool more = true;
     for (size_t said = 0; status == ZERO_OK; said = records.at / BYTES_AT_ONCE) {
@@ -167,7 +167,7 @@ typedef struct splitting { // records on their way to tokens
     int64_t kept; // as many are trained on, whether they have text or not
 } splitting;
 
-static zero_status encode_record(void *user, zr_record *record, int64_t number, zero_error *error)
+static zero_status encode_record(void *user, zr_text_record *record, int64_t number, zero_error *error)
 {
     const splitting *s = user;
     reader *r = s->r;
@@ -226,11 +226,11 @@ static zero_status keep_ids(reader *r, zero_error *error)
 zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds, zero_error *error)
 {
     reader r = {.corpus = corpus, .part = part, .mode = ZR_ENCODE_TEXT, .total = (size_t)part->bytes};
-    if (part->kind == ZR_SOURCE_TOKENS)
+    if (part->kind == ZR_DATA_TOKENS)
         return check_tokens(corpus, part, reading, holds, error);
     zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
     if (status == ZERO_OK)
-        status = part->kind == ZR_SOURCE_TEXT ? read_text(&r, reading->threads, holds, error) : read_records(&r, holds, error);
+        status = part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, holds, error) : read_records(&r, holds, error);
     if (status == ZERO_OK)
         status = keep_ids(&r, error);
     zr_encoding_free(&r.encoding);
@@ -244,7 +244,7 @@ static zero_status check_texts(const zr_corpus *corpus, zero_error *error)
         if (corpus->sources[i].weight > 0)
             return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has a weight, which only zero train uses", corpus->sources[i].written);
     for (int i = 0; i < corpus->part_count; i++)
-        if (corpus->parts[i].kind == ZR_SOURCE_TOKENS)
+        if (corpus->parts[i].kind == ZR_DATA_TOKENS)
             return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds tokens already, where text or JSONL is needed (text:PATH is read as text under any name)", corpus->parts[i].name);
     return ZERO_OK;
 }
@@ -256,7 +256,7 @@ zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_enc
     zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
     for (int i = 0; i < corpus->part_count && status == ZERO_OK; i++) {
         r.part = &corpus->parts[i];
-        status = r.part->kind == ZR_SOURCE_TEXT ? read_text(&r, reading->threads, false, error) : read_records(&r, false, error);
+        status = r.part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, false, error) : read_records(&r, false, error);
     }
     *documents = r.documents;
     zr_encoding_free(&r.encoding);
@@ -268,7 +268,7 @@ typedef struct visiting { // what a record's text is handed to
     void *user;
 } visiting;
 
-static zero_status visit_record(void *user, zr_record *record, int64_t number, zero_error *error)
+static zero_status visit_record(void *user, zr_text_record *record, int64_t number, zero_error *error)
 {
     const visiting *v = user;
     const zr_buffer *text = &record->document.text;
@@ -300,7 +300,7 @@ zero_status zr_corpus_visit(zr_corpus *corpus, zr_visit_text visit, void *user, 
     ZERO_TRY(check_texts(corpus, error));
     for (int i = 0; i < corpus->part_count; i++) {
         zr_part *part = &corpus->parts[i];
-        ZERO_TRY(part->kind == ZR_SOURCE_TEXT ? visit_files(corpus, part, before, total, visit, user, error)
+        ZERO_TRY(part->kind == ZR_DATA_TEXT ? visit_files(corpus, part, before, total, visit, user, error)
                                               : zr_part_visit_records(corpus, part, before, total, visit, user, error));
         before += (size_t)part->bytes;
     }

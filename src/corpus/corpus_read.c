@@ -153,10 +153,10 @@ zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, ze
     zero_status status = seen ? ZERO_OK : ZERO_ERR_MEMORY;
     for (int i = 0; i < corpus->part_count && status == ZERO_OK; i++) {
         zr_part *part = &corpus->parts[i];
-        if (part->kind == ZR_SOURCE_TOKENS)
+        if (part->kind == ZR_DATA_TOKENS)
             status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" holds tokens: the tokenizer \"chars\" is made of the characters of a text", part->name);
         else
-            status = part->kind == ZR_SOURCE_TEXT ? mark_text(part, seen, error) : mark_records(corpus, part, seen, error);
+            status = part->kind == ZR_DATA_TEXT ? mark_text(part, seen, error) : mark_records(corpus, part, seen, error);
     }
     if (status == ZERO_OK)
         status = create_from(seen, zr_corpus_name(corpus), out, error);

@@ -100,7 +100,7 @@ static zero_status add_conversation(const zr_records *r, const json_t *prompt, c
     return status;
 }
 
-static zero_status read_object(const zr_records *r, const json_t *object, zr_record *out, zero_error *error)
+static zero_status read_object(const zr_records *r, const json_t *object, zr_text_record *out, zero_error *error)
 {
     const json_t *messages = field_of(object, "messages"), *prompt = field_of(object, "prompt"), *completion = field_of(object, "completion");
     out->ends = true;
@@ -121,7 +121,7 @@ static zero_status read_object(const zr_records *r, const json_t *object, zr_rec
     return add_field(object, "completion", true, out->name, &out->document, error);
 }
 
-static zero_status read_line(zr_records *r, const char *line, size_t length, zr_record *out, zero_error *error)
+static zero_status read_line(zr_records *r, const char *line, size_t length, zr_text_record *out, zero_error *error)
 {
     json_t *object = NULL;
     zr_document_clear(&out->document);
@@ -137,7 +137,7 @@ static zero_status read_line(zr_records *r, const char *line, size_t length, zr_
     return status;
 }
 
-zero_status zr_records_next(zr_records *r, zr_record *out, bool *more, zero_error *error)
+zero_status zr_records_next(zr_records *r, zr_text_record *out, bool *more, zero_error *error)
 {
     const char *line;
     size_t length;

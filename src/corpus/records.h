@@ -22,15 +22,15 @@ typedef struct zr_records {
     const zr_chat *chat;     // of messages
 } zr_records;
 
-typedef struct zr_record {
+typedef struct zr_text_record {
     zr_document document;
     char name[4096 + 32];    // "FILE:LINE"
     bool ends;               // whether an end token belongs after it: a conversation brings its own
-} zr_record;
+} zr_text_record;
 
 // The next record with text into *out, whose document is cleared first; *more is false where there was none. ZERO_ERR_DATA: no object, a
 // field that is missing or no text, a line longer than ZR_RECORD_BYTES; and as zr_chat_render.
-zero_status zr_records_next(zr_records *records, zr_record *out, bool *more, zero_error *error);
+zero_status zr_records_next(zr_records *records, zr_text_record *out, bool *more, zero_error *error);
 
 // How many lines that are no white space there are in about the next so many bytes, whatever is in them; the reader stands behind them.
 int64_t zr_records_pass(zr_records *records, size_t bytes);

@@ -1,6 +1,6 @@
 // Whether a training can go on from what a checkpoint's manifest says of it, and from where: its numbers are possible ones, optimizer,
 // batch and model are the same, and the loss scale goes on or begins anew.
-#include "files/checkpoint.h"
+#include "files/training_checkpoint.h"
 
 #include "checkpoint/state_check.h"
 #include "layers/layers.h"

@@ -11,6 +11,6 @@ zero_status zr_inspect_report(zr_source *source, const zero_inspect_options *opt
 // Reads every byte that has a checksum, and puts "verify" into the report.
 zero_status zr_inspect_verify(zr_source *source, json_t *report, zero_error *error);
 void zr_inspect_text(const json_t *report, zr_buffer *out);
-void zr_inspect_run_text(const json_t *run, zr_buffer *out); // of inspect.c
+void zr_inspect_run_text(const json_t *run, zr_buffer *out); // of inspect_path.c
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "corpus/source.h"
+#include "corpus/data_source.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -30,12 +30,12 @@ zero_status zr_reads_add_data(zr_reads *reads, const char *const *written, int c
 {
     zero_status status = ZERO_OK;
     for (int i = 0; i < count && status == ZERO_OK; i++) {
-        zr_source source;
-        if (zr_source_parse(written[i], &source, NULL) != ZERO_OK)
+        zr_data_source source;
+        if (zr_data_source_parse(written[i], &source, NULL) != ZERO_OK)
             continue;
         for (int p = 0; p < source.path_count && status == ZERO_OK; p++)
             status = zr_reads_add(reads, source.paths[p], option, error);
-        zr_source_free(&source);
+        zr_data_source_free(&source);
     }
     return status;
 }

@@ -8,7 +8,7 @@
 // failed. No second copy: what a rank needs besides are the blocks of base/direct.c.
 #define _GNU_SOURCE
 #include "comm/agree.h"
-#include "files/checkpoint.h"
+#include "files/training_checkpoint.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"

@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "compute/product_scratch.h"
 #include "engine/engine.h"
-#include "setup/machine.h"
+#include "setup/machine_facts.h"
 
 typedef struct room { // bytes
     size_t cache, stream, logits, tokens, runs, wanted, windows, candidates, workspace, scratch;

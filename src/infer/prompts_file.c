@@ -1,7 +1,7 @@
 // zero_prompts_read: the lines of a text, or a field of JSONL records.
 #include "base/file.h"
+#include "corpus/data_source.h"
 #include "corpus/records.h"
-#include "corpus/source.h"
 #include <zero/tools.h>
 
 #include <string.h>
@@ -44,7 +44,7 @@ static zero_status read_lines(const char *path, const char *text, size_t length,
 static zero_status read_records(const char *path, const char *field, const char *text, size_t length, zero_prompts *out, zero_error *error)
 {
     zr_records records = {.path = path, .text = text, .length = length, .field = field ? field : "prompt"};
-    zr_record record = {0};
+    zr_text_record record = {0};
     bool more = true;
     zero_status status = ZERO_OK;
     while (status == ZERO_OK && (status = zr_records_next(&records, &record, &more, error)) == ZERO_OK && more) {
@@ -71,13 +71,13 @@ zero_status zero_prompts_read(const char *path, const char *field, zero_prompts 
 {
     ZR_NEED(error, path);
     ZR_NEED(error, out);
-    zr_source source;
+    zr_data_source source;
     *out = (zero_prompts){0};
-    ZERO_TRY(zr_source_parse(path, &source, error));
+    ZERO_TRY(zr_data_source_parse(path, &source, error));
     zero_status status = ZERO_OK;
     for (int i = 0; i < source.path_count && status == ZERO_OK; i++)
-        status = read_file(source.paths[i], zr_source_kind_of(&source, source.paths[i]) == ZR_SOURCE_JSONL, field, out, error);
-    zr_source_free(&source);
+        status = read_file(source.paths[i], zr_data_source_kind_of(&source, source.paths[i]) == ZR_DATA_JSONL, field, out, error);
+    zr_data_source_free(&source);
     if (status != ZERO_OK)
         zero_prompts_free(out);
     return status;

@@ -1,6 +1,6 @@
 // Lanes of pread and pwrite: queue_depth threads for each, every one with a transfer of its own.
 #include "base/alloc.h"
-#include "io/internal.h"
+#include "io/io_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/crc32c.h"
-#include "io/internal.h"
+#include "io/io_internal.h"
 
 #include <errno.h>
 #include <stdarg.h>

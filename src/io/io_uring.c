@@ -15,7 +15,7 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "io/internal.h"
+#include "io/io_internal.h"
 
 #include <errno.h>
 #include <liburing.h>

@@ -42,7 +42,7 @@ typedef struct zr_lm_shape { // what any part of the program may know of any lan
 
 typedef struct zr_tiles { int64_t embedding, attention, mlp; } zr_tiles; // parts; 0, 1: whole
 
-#define ZR_MOST_TILES 256
+#define ZR_MOST_WEIGHT_TILES 256
 
 struct zr_lm_design;
 struct zr_model_json;

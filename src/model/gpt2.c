@@ -36,7 +36,7 @@ static zero_status dropout_check(const char *name, float p, zero_error *error)
 
 static zero_status tiles_check(const char *name, int64_t tiles, zero_error *error)
 {
-    return tiles ? size_check(name, tiles, ZR_MOST_TILES, error) : ZERO_OK;
+    return tiles ? size_check(name, tiles, ZR_MOST_WEIGHT_TILES, error) : ZERO_OK;
 }
 
 zero_status zr_gpt2_check(const zero_gpt2_config *config, zero_error *error)

@@ -129,9 +129,9 @@ zero_status zr_llama_check(const zero_llama_config *config, zero_error *error)
     ZERO_TRY(optional_check("sliding_window", config->sliding_window, INT64_MAX, error));
     ZERO_TRY(heads_check(config, error));
     ZERO_TRY(rope_check(config, error));
-    ZERO_TRY(optional_check("tiles_embedding", config->tiles_embedding, ZR_MOST_TILES, error));
-    ZERO_TRY(optional_check("tiles_attention", config->tiles_attention, ZR_MOST_TILES, error));
-    ZERO_TRY(optional_check("tiles_mlp", config->tiles_mlp, ZR_MOST_TILES, error));
+    ZERO_TRY(optional_check("tiles_embedding", config->tiles_embedding, ZR_MOST_WEIGHT_TILES, error));
+    ZERO_TRY(optional_check("tiles_attention", config->tiles_attention, ZR_MOST_WEIGHT_TILES, error));
+    ZERO_TRY(optional_check("tiles_mlp", config->tiles_mlp, ZR_MOST_WEIGHT_TILES, error));
     return numbers_check(config, error);
 }
 

@@ -8,7 +8,7 @@
 #include "model/unit.h"
 #include "observe/observe.h"
 #include "setup/defaults.h"
-#include "setup/machine.h"
+#include "setup/machine_facts.h"
 #include "setup/placement.h"
 #include "setup/same_inputs.h"
 #include "setup/tiling.h"

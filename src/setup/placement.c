@@ -5,7 +5,7 @@
 #include "measure/disk.h"
 #include "measure/speed.h"
 #include "setup/initialize.h"
-#include "setup/machine.h"
+#include "setup/machine_facts.h"
 #include "setup/tiling.h"
 
 #include <stdio.h>

@@ -8,14 +8,14 @@
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/vocabulary.h"
 
-typedef struct zr_span { uint32_t at, length; } zr_span; // of a byte string that many share
+typedef struct zr_text_span { uint32_t at, length; } zr_text_span; // of a byte string that many share
 
-typedef struct zr_span_map { // byte strings to ids
+typedef struct zr_text_span_map { // byte strings to ids
     const char *const *text; // where the spans lie
-    zr_span *keys;           // (slots)
+    zr_text_span *keys;           // (slots)
     int32_t *ids;            // (slots) -1: free
     uint32_t mask;           // slots - 1
-} zr_span_map;
+} zr_text_span_map;
 
 typedef struct zr_merge { int32_t left, right; int32_t rank, id; } zr_merge; // left + right = id; the lowest rank goes first
 typedef struct zr_merge_map { // at most half full
@@ -51,11 +51,11 @@ enum { ZR_MOST_GROWTH = 64 }; // times as many bytes as before, and one more: wh
 
 typedef struct zr_bpe {
     char *text;            // of all tokens, as the file spells them; then their bytes
-    zr_span *spelled;      // (vocabulary) length 0: no token has this id
-    zr_span *bytes;        // (vocabulary) what each decodes to, before the decoder looks at it
+    zr_text_span *spelled;      // (vocabulary) length 0: no token has this id
+    zr_text_span *bytes;        // (vocabulary) what each decodes to, before the decoder looks at it
     unsigned char *is_byte; // (vocabulary) 1: a token that stands for one byte (byte fallback)
-    zr_span_map ids;       // of the model's tokens as spelled
-    zr_span_map whole;     // ignore_merges: of byte-level tokens by their bytes; else empty
+    zr_text_span_map ids;       // of the model's tokens as spelled
+    zr_text_span_map whole;     // ignore_merges: of byte-level tokens by their bytes; else empty
     zr_merge_map merges;
     int32_t symbols[256];  // id of each byte: byte level, or byte fallback; -1: none
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
@@ -88,10 +88,10 @@ typedef struct zr_bpe {
 } zr_bpe;
 
 // Tables. `text` is the tokenizer's; spans point into it.
-zero_status zr_span_map_create(const char *const *text, int64_t count, zr_span_map *out, zero_error *error);
-int32_t zr_span_map_find(const zr_span_map *map, const char *key, size_t length); // -1: not there
-bool zr_span_map_insert(zr_span_map *map, zr_span key, int32_t id);               // false: it was there before
-void zr_span_map_free(zr_span_map *map);
+zero_status zr_text_span_map_create(const char *const *text, int64_t count, zr_text_span_map *out, zero_error *error);
+int32_t zr_text_span_map_find(const zr_text_span_map *map, const char *key, size_t length); // -1: not there
+bool zr_text_span_map_insert(zr_text_span_map *map, zr_text_span key, int32_t id);               // false: it was there before
+void zr_text_span_map_free(zr_text_span_map *map);
 zero_status zr_merge_map_create(int64_t count, zr_merge_map *out, zero_error *error);
 void zr_merge_map_insert(zr_merge_map *map, zr_merge merge); // of a pair given twice the last holds
 const zr_merge *zr_merge_map_find(const zr_merge_map *map, int32_t left, int32_t right);
@@ -104,7 +104,7 @@ int zr_symbol_byte(int32_t code_point); // -1: not of the alphabet
 typedef struct zr_word_entry { unsigned char length, count; char text[26]; int32_t ids[9]; } zr_word_entry;
 enum { ZR_WORDS = 1 << 14 };
 
-typedef struct zr_scratch { void *data; size_t bytes; } zr_scratch;
+typedef struct zr_bpe_scratch { void *data; size_t bytes; } zr_bpe_scratch;
 
 struct zr_encoder {
     const zr_tokenizer *tokenizer;
@@ -112,14 +112,14 @@ struct zr_encoder {
     bool goes_on;           // the text at hand follows on what was encoded before
     const char *name;       // of the text, for messages
     zr_word_entry *words;   // (ZR_WORDS) pieces seen before; a new one takes its slot
-    zr_scratch symbols, heap, normal, other, stripped[ZR_STEPS];
+    zr_bpe_scratch symbols, heap, normal, other, stripped[ZR_STEPS];
     zr_ids *out;
     zero_error *error;
 };
 
 // Where `what` first stands in the text, NULL: nowhere. Short strings that are met often: quicker here than by memmem.
 const char *zr_find(const char *text, size_t length, const char *what, size_t width);
-void *zr_scratch_get(zr_scratch *scratch, size_t bytes, zero_error *error); // content is lost; NULL: no memory
+void *zr_scratch_get(zr_bpe_scratch *scratch, size_t bytes, zero_error *error); // content is lost; NULL: no memory
 
 // Appends the ids of one piece to encoder->out. A character that the vocabulary lacks and has no stand-in for: ZERO_ERR_DATA.
 zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length);

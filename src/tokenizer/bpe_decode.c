@@ -6,9 +6,9 @@
 
 static const char replacement[] = "\xef\xbf\xbd";
 
-static zr_span span_of(const zr_tokenizer *tokenizer, const zr_span *spans, int32_t id)
+static zr_text_span span_of(const zr_tokenizer *tokenizer, const zr_text_span *spans, int32_t id)
 {
-    return id >= 0 && id < tokenizer->vocabulary ? spans[id] : (zr_span){0};
+    return id >= 0 && id < tokenizer->vocabulary ? spans[id] : (zr_text_span){0};
 }
 
 static bool is_token(const zr_tokenizer *tokenizer, int32_t id)
@@ -18,7 +18,7 @@ static bool is_token(const zr_tokenizer *tokenizer, int32_t id)
 
 static void decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
 {
-    zr_span span = span_of(tokenizer, tokenizer->bpe->bytes, id);
+    zr_text_span span = span_of(tokenizer, tokenizer->bpe->bytes, id);
     if (is_token(tokenizer, id))
         zr_buffer_append(out, tokenizer->bpe->text + span.at, span.length);
     else
@@ -64,7 +64,7 @@ static void end_run(zr_decoder *decoder, zr_buffer *out)
 }
 
 // The first token of Metaspace's decoder has no spaces at all.
-static void emit_without_spaces(zr_decoder *decoder, zr_span spelled, zr_buffer *out)
+static void emit_without_spaces(zr_decoder *decoder, zr_text_span spelled, zr_buffer *out)
 {
     const zr_bpe *bpe = decoder->tokenizer->bpe;
     const char *at = bpe->text + spelled.at, *end = at + spelled.length, *found;
@@ -93,7 +93,7 @@ static void push(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out)
         return;
     if (bpe->decoder.spaced && decoder->tokens)
         emit(decoder, " ", 1, out);
-    zr_span span = span_of(tokenizer, bpe->bytes, id);
+    zr_text_span span = span_of(tokenizer, bpe->bytes, id);
     if (!is_token(tokenizer, id))
         emit(decoder, replacement, 3, out);
     else if (bpe->decoder.metaspace && !bpe->decoder.keeps_first && decoder->tokens == 0)

@@ -26,9 +26,9 @@ zero_status zr_fail_not_built(const char *path, const char *what, const char *va
     return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s%.400s: not built", path, what, value);
 }
 
-static zero_status append_text(zr_bpe_loader *loader, const char *text, size_t length, zr_span *out, zero_error *error)
+static zero_status append_text(zr_bpe_loader *loader, const char *text, size_t length, zr_text_span *out, zero_error *error)
 {
-    *out = (zr_span){.at = (uint32_t)loader->text.length, .length = (uint32_t)length};
+    *out = (zr_text_span){.at = (uint32_t)loader->text.length, .length = (uint32_t)length};
     zr_buffer_append(&loader->text, text, length);
     if (loader->text.failed || loader->text.length > UINT32_MAX / 2)
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the text of its tokens", loader->path);
@@ -52,7 +52,7 @@ static zero_status read_id(const zr_bpe_loader *loader, const char *token, const
 
 static zero_status put_token(zr_bpe_loader *loader, const char *token, int32_t id, zero_error *error)
 {
-    zr_span *spelled = loader->bpe->spelled;
+    zr_text_span *spelled = loader->bpe->spelled;
     if (!*token)
         return zr_fail(error, ZERO_ERR_DATA, "%s: the token of id %d is empty", loader->path, id);
     if (spelled[id].length)
@@ -98,7 +98,7 @@ static zero_status read_added(zr_bpe_loader *loader, const json_t *entry, zr_add
     if (!out->content)
         return ZERO_ERR_MEMORY;
     bpe->added_count++;
-    int32_t of_model = zr_span_map_find(&bpe->ids, content, strlen(content));
+    int32_t of_model = zr_text_span_map_find(&bpe->ids, content, strlen(content));
     if (of_model >= 0 && of_model != out->id)
         return zr_fail(error, ZERO_ERR_DATA, "%s: the token \"%.100s\" has the id %d in the vocabulary and %d among the added tokens", loader->path, content, of_model, out->id);
     return of_model >= 0 ? ZERO_OK : put_token(loader, content, out->id, error);
@@ -113,7 +113,7 @@ static zero_status allocate(zr_bpe_loader *loader, int32_t vocabulary, size_t mo
     bpe->bytes = bpe->spelled ? zr_alloc((size_t)vocabulary * sizeof *bpe->bytes, error) : NULL;
     bpe->is_byte = bpe->bytes ? zr_alloc((size_t)vocabulary, error) : NULL;
     bpe->added = bpe->is_byte ? zr_alloc((added + 1) * sizeof *bpe->added, error) : NULL;
-    return bpe->added ? zr_span_map_create((const char *const *)&bpe->text, (int64_t)model_tokens, &bpe->ids, error) : ZERO_ERR_MEMORY;
+    return bpe->added ? zr_text_span_map_create((const char *const *)&bpe->text, (int64_t)model_tokens, &bpe->ids, error) : ZERO_ERR_MEMORY;
 }
 
 zero_status zr_bpe_load_vocabulary(zr_bpe_loader *loader, json_t *vocab, const json_t *added, zero_error *error)
@@ -129,7 +129,7 @@ zero_status zr_bpe_load_vocabulary(zr_bpe_loader *loader, json_t *vocab, const j
     json_object_foreach(vocab, token, value) {
         int32_t id = (int32_t)json_integer_value(value);
         ZERO_TRY(put_token(loader, token, id, error));
-        zr_span_map_insert(&loader->bpe->ids, loader->bpe->spelled[id], id); // keys of an object are distinct
+        zr_text_span_map_insert(&loader->bpe->ids, loader->bpe->spelled[id], id); // keys of an object are distinct
     }
     for (size_t i = 0; i < json_array_size(added); i++)
         ZERO_TRY(read_added(loader, json_array_get(added, i), &loader->bpe->added[loader->bpe->added_count], error));
@@ -148,14 +148,14 @@ static zero_status fail_merge(const zr_bpe_loader *loader, int64_t rank, const c
 static zero_status put_merge(zr_bpe_loader *loader, int64_t rank, const char *left, size_t left_length, const char *right, size_t right_length, zr_buffer *joined,
                              zero_error *error)
 {
-    const zr_span_map *ids = &loader->bpe->ids;
+    const zr_text_span_map *ids = &loader->bpe->ids;
     joined->length = 0;
     zr_buffer_append(joined, left, left_length);
     zr_buffer_append(joined, right, right_length);
     if (joined->failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its merges", loader->path);
-    zr_merge merge = {.left = zr_span_map_find(ids, left, left_length), .right = zr_span_map_find(ids, right, right_length), .rank = (int32_t)rank,
-                      .id = zr_span_map_find(ids, joined->data, joined->length)};
+    zr_merge merge = {.left = zr_text_span_map_find(ids, left, left_length), .right = zr_text_span_map_find(ids, right, right_length), .rank = (int32_t)rank,
+                      .id = zr_text_span_map_find(ids, joined->data, joined->length)};
     if (merge.left < 0 || merge.right < 0)
         return fail_merge(loader, rank, left, left_length, right, right_length, merge.left < 0 ? "the first is no token of the vocabulary" : "the second is no token of the vocabulary", error);
     if (merge.id < 0)
@@ -240,7 +240,7 @@ zero_status zr_bpe_load_model(zr_bpe_loader *loader, const json_t *model, zero_e
     if (zr_json_is_off(unk))
         return ZERO_OK;
     const char *name = json_string_value(unk);
-    bpe->unk = name ? zr_span_map_find(&bpe->ids, name, strlen(name)) : -1;
+    bpe->unk = name ? zr_text_span_map_find(&bpe->ids, name, strlen(name)) : -1;
     return bpe->unk >= 0 ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "%s: the unk_token \"%.100s\" is no token of the vocabulary", loader->path, name ? name : "?");
 }
 
@@ -289,7 +289,7 @@ static void replace_all(const char *text, size_t length, const char *from, const
 static zero_status decode_token(zr_bpe_loader *loader, int32_t id, zr_buffer *work, zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
-    zr_span spelled = bpe->spelled[id];
+    zr_text_span spelled = bpe->spelled[id];
     const char *text = bpe->text + spelled.at;
     bpe->bytes[id] = spelled;
     if (bpe->decoder.byte_level) {
@@ -325,10 +325,10 @@ static void find_symbols(zr_bpe *bpe)
         utf8proc_uint8_t symbol[4];
         if (bpe->byte_level) {
             utf8proc_ssize_t length = utf8proc_encode_char(zr_byte_symbol(byte), symbol);
-            bpe->symbols[byte] = zr_span_map_find(&bpe->ids, (const char *)symbol, (size_t)length);
+            bpe->symbols[byte] = zr_text_span_map_find(&bpe->ids, (const char *)symbol, (size_t)length);
         } else {
             snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
-            bpe->symbols[byte] = zr_span_map_find(&bpe->ids, name, 6);
+            bpe->symbols[byte] = zr_text_span_map_find(&bpe->ids, name, 6);
         }
     }
 }
@@ -339,17 +339,17 @@ static zero_status find_wholes(zr_bpe_loader *loader, zr_buffer *work, zero_erro
     zr_bpe *bpe = loader->bpe;
     if (!bpe->ignore_merges)
         return ZERO_OK;
-    ZERO_TRY(zr_span_map_create((const char *const *)&bpe->text, bpe->model_tokens, &bpe->whole, error));
+    ZERO_TRY(zr_text_span_map_create((const char *const *)&bpe->text, bpe->model_tokens, &bpe->whole, error));
     for (int32_t id = 0; id < loader->tokenizer->vocabulary; id++) {
-        zr_span span = bpe->spelled[id];
-        if (!span.length || zr_span_map_find(&bpe->ids, bpe->text + span.at, span.length) != id)
+        zr_text_span span = bpe->spelled[id];
+        if (!span.length || zr_text_span_map_find(&bpe->ids, bpe->text + span.at, span.length) != id)
             continue;
         if (bpe->byte_level) {
             if (!unspell(bpe->text + span.at, span.length, work))
                 continue;
             ZERO_TRY(append_text(loader, work->data, work->length, &span, error));
         }
-        zr_span_map_insert(&bpe->whole, span, id);
+        zr_text_span_map_insert(&bpe->whole, span, id);
     }
     return work->failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its tokens", loader->path) : ZERO_OK;
 }
@@ -364,7 +364,7 @@ static bool find_words_apart(const zr_tokenizer *tokenizer)
         written |= bpe->normal[i].kind == ZR_NORMAL_REPLACE && strcmp(bpe->normal[i].from, " ") == 0 && strcmp(bpe->normal[i].to, ZR_METASPACE) == 0;
     for (int i = 0; i < bpe->split_count; i++)
         written |= bpe->split[i].kind == ZR_SPLIT_METASPACE && strcmp(bpe->split[i].space, ZR_METASPACE) == 0;
-    if (!written || bpe->byte_level || bpe->ignore_merges || zr_span_map_find(&bpe->ids, ZR_METASPACE, width) < 0)
+    if (!written || bpe->byte_level || bpe->ignore_merges || zr_text_span_map_find(&bpe->ids, ZR_METASPACE, width) < 0)
         return false;
     for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
         const char *text = bpe->text + bpe->spelled[id].at, *end = text + bpe->spelled[id].length;
@@ -438,7 +438,7 @@ void zr_bpe_free(zr_bpe *bpe)
                           bpe->decoder.space, bpe->prefix, bpe->suffix, bpe->added_order[0], bpe->added_order[1]};
     for (int i = 0; i < ZR_COUNT(rest); i++)
         zr_free(rest[i]);
-    zr_span_map_free(&bpe->ids);
-    zr_span_map_free(&bpe->whole);
+    zr_text_span_map_free(&bpe->ids);
+    zr_text_span_map_free(&bpe->whole);
     zr_free(bpe);
 }

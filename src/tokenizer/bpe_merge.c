@@ -179,7 +179,7 @@ static zero_status find_symbols(zr_encoder *encoder, const char *text, size_t le
     for (size_t at = 0; at < length;) {
         int32_t code_point, id;
         int bytes = bpe->byte_level ? 1 : ZR_MAX(zr_utf8_next(text + at, length - at, &code_point), 1);
-        id = bpe->byte_level ? bpe->symbols[(unsigned char)text[at]] : zr_span_map_find(&bpe->ids, text + at, (size_t)bytes);
+        id = bpe->byte_level ? bpe->symbols[(unsigned char)text[at]] : zr_text_span_map_find(&bpe->ids, text + at, (size_t)bytes);
         if (id >= 0) {
             settle_unknown(s, bpe);
             s->ids[s->count++] = id;
@@ -223,7 +223,7 @@ zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length)
     }
     const int32_t *ids;
     int64_t count;
-    int32_t whole = zr_span_map_find(&encoder->tokenizer->bpe->whole, text, length);
+    int32_t whole = zr_text_span_map_find(&encoder->tokenizer->bpe->whole, text, length);
     if (whole >= 0) {
         ids = &whole;
         count = 1;

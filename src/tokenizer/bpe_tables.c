@@ -13,9 +13,9 @@ static bool slots_for(int64_t count, uint32_t *mask)
     return slots <= (uint64_t)1 << 30;
 }
 
-zero_status zr_span_map_create(const char *const *text, int64_t count, zr_span_map *out, zero_error *error)
+zero_status zr_text_span_map_create(const char *const *text, int64_t count, zr_text_span_map *out, zero_error *error)
 {
-    *out = (zr_span_map){.text = text};
+    *out = (zr_text_span_map){.text = text};
     if (!slots_for(count, &out->mask))
         return zr_fail(error, ZERO_ERR_DATA, "a vocabulary of %lld tokens", (long long)count);
     size_t slots = (size_t)out->mask + 1;
@@ -27,7 +27,7 @@ zero_status zr_span_map_create(const char *const *text, int64_t count, zr_span_m
     return ZERO_OK;
 }
 
-static uint32_t slot_of(const zr_span_map *map, const char *key, size_t length)
+static uint32_t slot_of(const zr_text_span_map *map, const char *key, size_t length)
 {
     uint32_t slot = (uint32_t)zr_hash_bytes(key, length, 0) & map->mask;
     while (map->ids[slot] >= 0 && (map->keys[slot].length != length || memcmp(*map->text + map->keys[slot].at, key, length) != 0))
@@ -35,12 +35,12 @@ static uint32_t slot_of(const zr_span_map *map, const char *key, size_t length)
     return slot;
 }
 
-int32_t zr_span_map_find(const zr_span_map *map, const char *key, size_t length)
+int32_t zr_text_span_map_find(const zr_text_span_map *map, const char *key, size_t length)
 {
     return map->ids ? map->ids[slot_of(map, key, length)] : -1;
 }
 
-bool zr_span_map_insert(zr_span_map *map, zr_span key, int32_t id)
+bool zr_text_span_map_insert(zr_text_span_map *map, zr_text_span key, int32_t id)
 {
     uint32_t slot = slot_of(map, *map->text + key.at, key.length);
     if (map->ids[slot] >= 0)
@@ -50,11 +50,11 @@ bool zr_span_map_insert(zr_span_map *map, zr_span key, int32_t id)
     return true;
 }
 
-void zr_span_map_free(zr_span_map *map)
+void zr_text_span_map_free(zr_text_span_map *map)
 {
     zr_free(map->keys);
     zr_free(map->ids);
-    *map = (zr_span_map){0};
+    *map = (zr_text_span_map){0};
 }
 
 zero_status zr_merge_map_create(int64_t count, zr_merge_map *out, zero_error *error)
@@ -126,7 +126,7 @@ const char *zr_find(const char *text, size_t length, const char *what, size_t wi
     return NULL;
 }
 
-void *zr_scratch_get(zr_scratch *scratch, size_t bytes, zero_error *error)
+void *zr_scratch_get(zr_bpe_scratch *scratch, size_t bytes, zero_error *error)
 {
     if (bytes <= scratch->bytes)
         return scratch->data;

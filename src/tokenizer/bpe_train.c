@@ -32,7 +32,7 @@ void zr_bpe_trainer_destroy(zr_bpe_trainer *t)
     zr_buffer_free(&t->text);
     zr_buffer_free(&t->tokens);
     zr_ids_free(&t->touched);
-    zr_span_map_free(&t->known);
+    zr_text_span_map_free(&t->known);
     void *const rest[] = {t->words, t->slots, t->symbols, t->pairs, t->pair_slots, t->heap, t->token, t->merges};
     for (int i = 0; i < ZR_COUNT(rest); i++)
         zr_free(rest[i]);
@@ -114,16 +114,16 @@ zero_status zr_bpe_trainer_feed(zr_bpe_trainer *t, const char *text, size_t leng
 // The token with these bytes, new where there is none yet.
 static zero_status put_token(zr_bpe_trainer *t, const char *bytes, size_t length, int32_t *id, zero_error *error)
 {
-    *id = zr_span_map_find(&t->known, bytes, length);
+    *id = zr_text_span_map_find(&t->known, bytes, length);
     if (*id >= 0)
         return ZERO_OK;
     *id = t->token_count++;
-    t->token[*id] = (zr_span){.at = (uint32_t)t->tokens.length, .length = (uint32_t)length};
+    t->token[*id] = (zr_text_span){.at = (uint32_t)t->tokens.length, .length = (uint32_t)length};
     zr_buffer_append(&t->tokens, bytes, length);
     t->token_text = t->tokens.data;
     if (t->tokens.failed || t->tokens.length > UINT32_MAX / 2)
         return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of %d tokens", t->token_count);
-    zr_span_map_insert(&t->known, t->token[*id], *id);
+    zr_text_span_map_insert(&t->known, t->token[*id], *id);
     return ZERO_OK;
 }
 
@@ -136,7 +136,7 @@ static zero_status begin_tokens(zr_bpe_trainer *t, int32_t vocabulary, zero_erro
     t->merge_room = vocabulary;
     if (!t->merges)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(zr_span_map_create((const char *const *)&t->token_text, vocabulary, &t->known, error));
+    ZERO_TRY(zr_text_span_map_create((const char *const *)&t->token_text, vocabulary, &t->known, error));
     ZERO_TRY(put_token(t, ZR_END_OF_TEXT, strlen(ZR_END_OF_TEXT), &id, error));
     for (int32_t symbol = 0; symbol < 512; symbol++) {
         int byte = zr_symbol_byte(symbol);
@@ -298,7 +298,7 @@ static zero_status merge_in_word(zr_bpe_trainer *t, int32_t word, const zr_train
 
 static zero_status merge_everywhere(zr_bpe_trainer *t, const zr_train_entry *what, zero_error *error)
 {
-    zr_span left = t->token[what->left], right = t->token[what->right];
+    zr_text_span left = t->token[what->left], right = t->token[what->right];
     zr_buffer joined = {0};
     int32_t id;
     zr_buffer_append(&joined, t->tokens.data + left.at, left.length);

@@ -28,9 +28,9 @@ struct zr_bpe_trainer {
 
     zr_buffer tokens;       // their bytes
     const char *token_text; // tokens.data
-    zr_span *token;         // (token_count)
+    zr_text_span *token;         // (token_count)
     int32_t token_count, byte_ids[256];
-    zr_span_map known;      // bytes to ids
+    zr_text_span_map known;      // bytes to ids
     zr_merge *merges;       // (merge_count) left and right alone
     int64_t merge_count, merge_room;
 };

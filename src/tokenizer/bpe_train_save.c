@@ -27,7 +27,7 @@ bool zr_bpe_trainer_wrote(const char *path)
 // A token in GPT-2's alphabet, one character a byte; the end of a text as it is.
 static void spell(const zr_bpe_trainer *t, int32_t id, zr_buffer *out)
 {
-    zr_span token = t->token[id];
+    zr_text_span token = t->token[id];
     out->length = 0;
     for (uint32_t i = 0; i < token.length; i++) {
         utf8proc_uint8_t symbol[4];

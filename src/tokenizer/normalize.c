@@ -9,7 +9,7 @@
 typedef struct normal_text { // what the steps have made so far
     const char *text;
     size_t length;
-    zr_scratch *room; // where `text` lies; NULL: it is the caller's
+    zr_bpe_scratch *room; // where `text` lies; NULL: it is the caller's
     size_t most;      // bytes that it may have
 } normal_text;
 
@@ -21,14 +21,14 @@ static zero_status check_growth(const zr_encoder *encoder, const normal_text *no
     return zr_fail(encoder->error, ZERO_ERR_DATA, "%s: the tokenizer's normalizer makes more than %d times as many bytes of it", encoder->name, ZR_MOST_GROWTH);
 }
 
-static void become(normal_text *now, const char *text, size_t length, zr_scratch *room)
+static void become(normal_text *now, const char *text, size_t length, zr_bpe_scratch *room)
 {
     now->text = text;
     now->length = length;
     now->room = room;
 }
 
-static zr_scratch *other_room(zr_encoder *encoder, const normal_text *now)
+static zr_bpe_scratch *other_room(zr_encoder *encoder, const normal_text *now)
 {
     return now->room == &encoder->normal ? &encoder->other : &encoder->normal;
 }
@@ -36,7 +36,7 @@ static zr_scratch *other_room(zr_encoder *encoder, const normal_text *now)
 static zero_status prepend(zr_encoder *encoder, const char *what, normal_text *now)
 {
     size_t width = strlen(what);
-    zr_scratch *room = other_room(encoder, now);
+    zr_bpe_scratch *room = other_room(encoder, now);
     ZERO_TRY(check_growth(encoder, now, now->length, width));
     char *to = zr_scratch_get(room, now->length + width, encoder->error);
     if (!to)
@@ -60,7 +60,7 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
     size_t from = strlen(step->from), to = strlen(step->to), count = count_of(now->text, now->length, step->from, from);
     if (!count)
         return ZERO_OK;
-    zr_scratch *room = other_room(encoder, now);
+    zr_bpe_scratch *room = other_room(encoder, now);
     size_t rest = now->length - count * from;
     ZERO_TRY(check_growth(encoder, now, rest, to > SIZE_MAX / count ? SIZE_MAX : count * to));
     char *out = zr_scratch_get(room, rest + count * to, encoder->error);
@@ -165,7 +165,7 @@ static zero_status nfc(zr_encoder *encoder, normal_text *now)
     zero_status status = make_nfc(now->text, now->length, &made, encoder->error);
     if (status == ZERO_OK)
         status = check_growth(encoder, now, made.length, 0);
-    zr_scratch *room = other_room(encoder, now);
+    zr_bpe_scratch *room = other_room(encoder, now);
     char *to = status == ZERO_OK ? zr_scratch_get(room, made.length, encoder->error) : NULL;
     if (to) {
         memcpy(to, made.data, made.length);

@@ -125,7 +125,7 @@ bool zr_tokenizer_find(const zr_tokenizer *tokenizer, const char *content, int32
         if (strcmp(bpe->added[i].content, content) == 0)
             *id = bpe->added[i].id;
     if (bpe && *id < 0)
-        *id = zr_span_map_find(&bpe->ids, content, strlen(content));
+        *id = zr_text_span_map_find(&bpe->ids, content, strlen(content));
     return *id >= 0;
 }
 

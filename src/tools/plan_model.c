@@ -7,7 +7,7 @@
 #include "setup/config_text.h"
 #include "setup/defaults.h"
 #include "setup/initialize.h"
-#include "setup/machine.h"
+#include "setup/machine_facts.h"
 #include "setup/placement.h"
 #include "setup/tiling.h"
 #include "tools/plan_report.h"

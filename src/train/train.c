@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "comm/agree.h"
-#include "files/checkpoint.h"
 #include "files/run_directory.h"
+#include "files/training_checkpoint.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"
 #include "setup/initialize.h"

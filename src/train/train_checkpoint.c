@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "checkpoint/manifest.h"
 #include "comm/agree.h"
-#include "files/checkpoint.h"
 #include "files/run_directory.h"
+#include "files/training_checkpoint.h"
 #include "train/train.h"
 
 #include <math.h>

@@ -5,8 +5,8 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_check.h"
 #include "comm/agree.h"
-#include "files/checkpoint.h"
 #include "files/run_directory.h"
+#include "files/training_checkpoint.h"
 #include "train/train.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // Small allocations, the buffer, and the failure that tests place.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/alloc.h"
 

@@ -1,6 +1,6 @@
 // What the machine grants: instruction sets against /proc/cpuinfo, cores against a mask, limits against made-up control groups.
 #define _GNU_SOURCE
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/alloc.h"
 #include "base/cgroup.h"

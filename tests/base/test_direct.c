@@ -1,6 +1,6 @@
 // Long transfers: what arrives in the files is what was given, whatever its places, whichever way the file system has, and whatever calls do.
 #define _GNU_SOURCE
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/alloc.h"
 #include "base/crc32c.h"

@@ -1,5 +1,5 @@
 // Directories: made, removed without following links, locked for one run at a time.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/alloc.h"
 #include <errno.h>

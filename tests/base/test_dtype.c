@@ -1,5 +1,5 @@
 // Storage types: every 16-bit pattern there and back, rounding against the definition, and ranges against single values.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/dtype_range.c" // whose sets of kernels are tested each, not only the one that this processor gets
 #include "base/random.h"

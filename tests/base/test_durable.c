@@ -1,6 +1,6 @@
 // Durable writes under injected failures: each system call in turn fails, comes short or is interrupted, and the path
 // holds the old content or the new, with no temporary left. The linker's --wrap puts the functions below between.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/alloc.h"
 #include <dirent.h>

@@ -1,5 +1,5 @@
 // The exact accumulator against integer arithmetic of 128 bits, cases of CPython's math.fsum, and shuffled orders.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/exact.h"
 #include "base/random.h"

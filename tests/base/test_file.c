@@ -1,5 +1,5 @@
 // Whole reads, positioned transfers, mapping: what is right, and one clear error for what is not.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/alloc.h"
 #include <fcntl.h>

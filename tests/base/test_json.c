@@ -1,5 +1,5 @@
 // Reading JSON: comments and trailing commas blanked in place, strictness, and errors that name line and column.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/json.h"
 #include "base/random.h"

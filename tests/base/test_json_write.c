@@ -1,5 +1,5 @@
 // Writing JSON: what is written reads back as the same bytes and the same bits, in any locale.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/json.h"
 #include "base/random.h"

@@ -1,6 +1,6 @@
 // Pages: a mapping is backed before it is used, in one call or in parts by several threads, and what it held stays.
 #define _GNU_SOURCE
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/pages.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 // What a terminal would obey is escaped wherever text from files reaches a person.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/plain_text.h"
 

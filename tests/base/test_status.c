@@ -1,5 +1,5 @@
 // Names, exit codes and messages.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 // The queue of jobs, and the clock. Every wait here has a deadline.
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -2,7 +2,7 @@
 #ifndef TESTS_CHECKPOINT_ST_FILES_H
 #define TESTS_CHECKPOINT_ST_FILES_H
 
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 #include "base/alloc.h"
 #include "checkpoint/safetensors.h"
 

@@ -1,13 +1,13 @@
 // Matrix products: ref against the sum written out in long double; cpu against ref in every combination of arguments, types,
 // paths and threads; our own products against the chain of additions that they promise, bit by bit.
-#include "compute_check.h"
 #include "base/dtype.h"
+#include "compute_check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef ZR_COMPUTE_ONEDNN
-#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_kernels.h"
 #endif
 
 typedef struct shape {

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 static zr_chat chat;
-static zr_record record;
+static zr_text_record record;
 
 static int load_chat(void **state)
 {

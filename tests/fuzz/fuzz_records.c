@@ -17,7 +17,7 @@ static void check(const zr_document *document)
 static zero_status read_all(const char *text, size_t size, const zr_chat *chat, zero_error *error)
 {
     zr_records records = {.path = "x.jsonl", .text = text, .length = size, .chat = chat};
-    zr_record record = {.ends = false};
+    zr_text_record record = {.ends = false};
     zero_status status = ZERO_OK;
     zr_records ahead = records;
     int64_t lines = zr_records_pass(&ahead, size / 2);

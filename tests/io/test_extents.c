@@ -1,5 +1,5 @@
 // Extents: every cut and every block is a bound, nothing crosses a stripe, ranges are found.
-#include "harness.h"
+#include "io_harness.h"
 
 #include "base/alloc.h"
 

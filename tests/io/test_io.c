@@ -1,5 +1,5 @@
 // The engine, with io_uring and with threads: what is written is what is read, whatever the cuts, lanes and directories.
-#include "harness.h"
+#include "io_harness.h"
 
 #include "base/alloc.h"
 

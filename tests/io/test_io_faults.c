@@ -1,5 +1,5 @@
 // The engine where the disk or the kernel fails: what is tried again, what is not, and what the messages say.
-#include "harness.h"
+#include "io_harness.h"
 
 #include "base/clock.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 // Where a seccomp filter refuses io_uring, as containers do, threads read and write, and the description says why. A program of
 // its own, since a filter stays.
-#include "harness.h"
+#include "io_harness.h"
 
 #include <errno.h>
 #include <linux/filter.h>

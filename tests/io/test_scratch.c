@@ -1,7 +1,7 @@
 // Scratch files: as large as asked for, nobody's to see, gone with the process, refused where there is no room. The linker's
 // --wrap puts the functions below between, so that a file system can be made to lack something.
 #define _GNU_SOURCE
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 
 #include "base/alloc.h"
 #include "io/scratch.h"

@@ -3,7 +3,7 @@
 #ifndef TEST_LAYERS_GOLDEN_H
 #define TEST_LAYERS_GOLDEN_H
 
-#include "harness.h"
+#include "layers_harness.h"
 
 typedef struct golden {
     const char *path;

@@ -1,9 +1,9 @@
 // Gradients against finite differences: every layer on its own, every unit, with and without dropout (the same context
 // draws the same masks), on every backend.
-#include "harness.h"
 #include "base/random.h"
 #include "layers/block.h"
 #include "layers/lm_units.h"
+#include "layers_harness.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

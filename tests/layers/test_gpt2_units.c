@@ -1,5 +1,5 @@
 // What the engine relies on: sizes, contributions that add up, evaluation without dropout, the loss in chunks, and refusals.
-#include "harness.h"
+#include "layers_harness.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // Llama's units beyond the golden values: finite differences with everything switched on, tiled weights, sizes, contributions that add
 // up, attention dropout, and the ends of decoding.
-#include "harness.h"
 #include "layers/lm_units.h"
+#include "layers_harness.h"
 #include "model/llama.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,10 +1,10 @@
 // Memory-centric tiling: forward, and the gradients of weights and biases, of a tiled model have the bits of the whole one's operators,
 // but where oneDNN multiplies bf16; the gradient of the input is the same up to rounding. On every backend, at one and two threads, in every
 // type.
-#include "golden.h"
-#include "harness.h"
 #include "base/dtype.h"
+#include "golden.h"
 #include "layers/lm_units.h"
+#include "layers_harness.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

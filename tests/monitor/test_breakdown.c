@@ -1,6 +1,6 @@
 // The breakdowns of a step whose times are known: every number of the lines, the table of units, the tables of messages.
+#include "made_records.h"
 #include "monitor/breakdown.h"
-#include "records.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // Event files: byte for byte those of TensorBoard's own writer (tests/oracle/event_file.py), a file of its own for each run, and nothing
 // half-written where a write fails.
 #define _GNU_SOURCE
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 #include "monitor/event_file.h"
 #include "monitor/tail.h"
 

@@ -1,7 +1,7 @@
 // The trace of two ranks: JSON that parses, every record on its track, turns of units inside their phases, exact times.
 #include "base/json.h"
+#include "made_records.h"
 #include "monitor/trace.h"
-#include "records.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Monitors of an engine, whoever drives it: what stands in their files, when, on which rank; and that a disk that fails ends no run.
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 #include "observe/observe.h"
 #include <zero/gpt2.h>
 

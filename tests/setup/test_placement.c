@@ -1,6 +1,6 @@
 // What is chosen fits; nothing that fits is predicted to be faster; and what the configuration says stays as it is.
 #include "layers/layers.h"
-#include "setup/machine.h"
+#include "setup/machine_facts.h"
 #include "setup/placement.h"
 
 #include <setjmp.h>

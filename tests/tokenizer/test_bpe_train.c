@@ -1,6 +1,6 @@
 // Learning a BPE: the merges are the `tokenizers` library's for the same text (tests/oracle/tokenizer_golden.py), what is written is read.
 #define _GNU_SOURCE
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 
 #include "base/json.h"
 #include "tokenizer/bpe_train.h"

@@ -1,6 +1,6 @@
 // Which tokens of a document are targets, where merges reach across the border of a prompt.
 #define _GNU_SOURCE
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 
 #include "tokenizer/document.h"
 

@@ -1,6 +1,6 @@
 // Pieces: those that the `tokenizers` library cuts by the expressions themselves (tests/oracle/tokenizer_golden.py).
 #define _GNU_SOURCE
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 
 #include "base/json.h"
 #include "tokenizer/pretokenize.h"

@@ -1,7 +1,7 @@
 // The files of a BPE: what they may not say, what happens to garbled ones, GPT-2's two files, and saving what was read; a crew of
 // threads; notes beside token files.
 #define _GNU_SOURCE
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 
 #include "tokenizer/crew.h"
 #include "tokens/token_note.h"

@@ -1,5 +1,5 @@
 // Token files: what each format says, byte by byte, is what is read; what is not exactly so is refused; what is written comes back.
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 
 #include "base/alloc.h"
 #include "tokens/token_file.h"

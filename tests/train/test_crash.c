@@ -3,8 +3,8 @@
 //
 // The linker wraps the calls, so that the nth of them ends the process, or fails.
 #define _GNU_SOURCE
-#include "../faults.h"
 #include "../sanitizers.h"
+#include "../wrapped_calls.h"
 #include "base/file.h"
 #include "train_ranks.h"
 

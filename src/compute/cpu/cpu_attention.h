@@ -3,7 +3,7 @@
 #ifndef ZR_COMPUTE_CPU_ATTENTION_H
 #define ZR_COMPUTE_CPU_ATTENTION_H
 
-#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_math.h"
 #include "compute/cpu/cpu_tile.h"
 

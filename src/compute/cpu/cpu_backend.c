@@ -1,5 +1,5 @@
 // The cpu backend put together for one instruction set.
-#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_vector.h"
 
 #define TEXT_(name) #name

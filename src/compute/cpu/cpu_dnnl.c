@@ -13,8 +13,8 @@
 // both when a primitive is made and when it runs; both places set it, and put back what the host program had.
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "compute/cpu/cpu.h"
 #include "compute/cpu/cpu_dnnl_version.h"
+#include "compute/cpu/cpu_kernels.h"
 
 #include <omp.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // Elementwise operations, column sums, embedding. All are bound by memory; each element's result is the same wherever it
 // lies in its vector, because the last lanes of a range go through the same vector code.
-#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_math.h"
 
 #define UNIT 64         // elements a task

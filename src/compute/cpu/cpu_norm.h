@@ -2,7 +2,7 @@
 #ifndef ZR_COMPUTE_CPU_NORM_H
 #define ZR_COMPUTE_CPU_NORM_H
 
-#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_math.h"
 
 #define NORM_BLOCKS 64 // of rows, at most, whose parameters' gradients are summed apart

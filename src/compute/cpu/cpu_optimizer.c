@@ -4,7 +4,7 @@
 // Invariant: an element's result does not depend on where in a range it lies nor on the number of threads, so that any
 // cut of a vector (shards, sub-groups) gives the same bits. SGD without momentum keeps no buffer: state0 may be NULL.
 // square_sums keeps eight sums in double on every instruction set, as ref/ does, so all of them give the same bits.
-#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_storage.h"
 
 #define UNIT 64         // elements a task

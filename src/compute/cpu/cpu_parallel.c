@@ -1,5 +1,5 @@
 // The one place where the cpu backend's own kernels become parallel: an OpenMP team, so that oneDNN's and ours are the same.
-#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_kernels.h"
 
 #ifdef _OPENMP
 #include <omp.h>

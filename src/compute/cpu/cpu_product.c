@@ -10,7 +10,7 @@
 // a buffer of the worker's.
 //
 // Invariant: see cpu_product_tile.h. The bits of D depend on the operands alone: on no cut, no thread, no address.
-#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_product_pack.h"
 
 #define BLOCK_ROWS 192     // a multiple of MR

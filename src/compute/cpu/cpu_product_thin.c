@@ -5,7 +5,7 @@
 //   B as stored (n,k): squares of B are transposed in registers, and summed up there for as many columns of D
 //
 // Invariant: as in cpu_product_tile.h, and to the same bits: each sum is one chain in the order of k.
-#include "compute/cpu/cpu.h"
+#include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_product_pack.h"
 
 #define UNIT (16 * LANES) // columns of D: tasks are cut there

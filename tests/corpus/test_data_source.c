@@ -1,7 +1,7 @@
 // Arguments of --data: kinds, weights, patterns, and names that look like them.
 #define _GNU_SOURCE
 #include "base/alloc.h"
-#include "corpus/source.h"
+#include "corpus/data_source.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,64 +35,64 @@ static int remove_files(void **state)
     return chdir("/") || zr_directory_remove(directory, NULL) != ZERO_OK;
 }
 
-static void check(const char *written, const char *paths, zr_source_kind kind, zr_token_format format, double weight)
+static void check(const char *written, const char *paths, zr_data_kind kind, zr_token_format format, double weight)
 {
-    zr_source source;
+    zr_data_source source;
     char joined[256] = "";
-    assert_int_equal(zr_source_parse(written, &source, NULL), ZERO_OK);
+    assert_int_equal(zr_data_source_parse(written, &source, NULL), ZERO_OK);
     assert_string_equal(source.written, written);
     for (int i = 0; i < source.path_count; i++) {
         strcat(strcat(joined, i ? " " : ""), source.paths[i]);
-        assert_int_equal(zr_source_kind_of(&source, source.paths[i]), kind);
+        assert_int_equal(zr_data_source_kind_of(&source, source.paths[i]), kind);
     }
     assert_string_equal(joined, paths);
     assert_int_equal(source.format, format);
     assert_true(source.weight == weight);
-    zr_source_free(&source);
+    zr_data_source_free(&source);
 }
 
 static void test_parts_of_an_argument(void **state)
 {
-    check("a.txt", "a.txt", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0);
-    check("a.txt:0.7", "a.txt", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0.7);
-    check("a.txt:1e-3", "a.txt", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 1e-3);
-    check("c.jsonl:3", "c.jsonl", ZR_SOURCE_JSONL, ZR_TOKENS_DETECT, 3);
-    check("jsonl:a.txt", "a.txt", ZR_SOURCE_JSONL, ZR_TOKENS_DETECT, 0);
-    check("jsonl:a.txt:2", "a.txt", ZR_SOURCE_JSONL, ZR_TOKENS_DETECT, 2);
-    check("text:c.jsonl", "c.jsonl", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0);
-    check("text:d.bin:4", "d.bin", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 4);
-    check("d.bin", "d.bin", ZR_SOURCE_TOKENS, ZR_TOKENS_DETECT, 0);
-    check("magic", "magic", ZR_SOURCE_TOKENS, ZR_TOKENS_DETECT, 0);
-    check("nanogpt:a.txt", "a.txt", ZR_SOURCE_TOKENS, ZR_TOKENS_NANOGPT, 0);
-    check("llmc:a.txt", "a.txt", ZR_SOURCE_TOKENS, ZR_TOKENS_LLMC, 0);
-    check("megatron:a.txt", "a.txt", ZR_SOURCE_TOKENS, ZR_TOKENS_MEGATRON, 0);
-    check("tokens:a.txt", "a.txt", ZR_SOURCE_TOKENS, ZR_TOKENS_DETECT, 0);
-    check("absent.json", "absent.json", ZR_SOURCE_JSONL, ZR_TOKENS_DETECT, 0); // opening it says that it is not there
-    check("absent.txt:soon", "absent.txt:soon", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0);
+    check("a.txt", "a.txt", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0);
+    check("a.txt:0.7", "a.txt", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0.7);
+    check("a.txt:1e-3", "a.txt", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 1e-3);
+    check("c.jsonl:3", "c.jsonl", ZR_DATA_JSONL, ZR_TOKENS_DETECT, 3);
+    check("jsonl:a.txt", "a.txt", ZR_DATA_JSONL, ZR_TOKENS_DETECT, 0);
+    check("jsonl:a.txt:2", "a.txt", ZR_DATA_JSONL, ZR_TOKENS_DETECT, 2);
+    check("text:c.jsonl", "c.jsonl", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0);
+    check("text:d.bin:4", "d.bin", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 4);
+    check("d.bin", "d.bin", ZR_DATA_TOKENS, ZR_TOKENS_DETECT, 0);
+    check("magic", "magic", ZR_DATA_TOKENS, ZR_TOKENS_DETECT, 0);
+    check("nanogpt:a.txt", "a.txt", ZR_DATA_TOKENS, ZR_TOKENS_NANOGPT, 0);
+    check("llmc:a.txt", "a.txt", ZR_DATA_TOKENS, ZR_TOKENS_LLMC, 0);
+    check("megatron:a.txt", "a.txt", ZR_DATA_TOKENS, ZR_TOKENS_MEGATRON, 0);
+    check("tokens:a.txt", "a.txt", ZR_DATA_TOKENS, ZR_TOKENS_DETECT, 0);
+    check("absent.json", "absent.json", ZR_DATA_JSONL, ZR_TOKENS_DETECT, 0); // opening it says that it is not there
+    check("absent.txt:soon", "absent.txt:soon", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0);
 }
 
 static void test_a_file_of_that_name_wins(void **state)
 {
-    check("e.txt:0.5", "e.txt:0.5", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0);
-    check("e.txt:0.5:0.25", "e.txt:0.5", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0.25);
-    check("text:e.txt:0.5", "e.txt:0.5", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0);
-    check("jsonl:f", "jsonl:f", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0);
-    check("[g].txt", "[g].txt", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0);
+    check("e.txt:0.5", "e.txt:0.5", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0);
+    check("e.txt:0.5:0.25", "e.txt:0.5", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0.25);
+    check("text:e.txt:0.5", "e.txt:0.5", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0);
+    check("jsonl:f", "jsonl:f", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0);
+    check("[g].txt", "[g].txt", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0);
 }
 
 static void test_patterns(void **state)
 {
-    check("?.txt", "a.txt b.txt", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0);
-    check("[ab].txt:0.5", "a.txt b.txt", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0.5);
-    check("x*", "x10 x9", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT, 0); // by bytes, not by numbers
-    check("jsonl:*.txt", "[g].txt a.txt b.txt", ZR_SOURCE_JSONL, ZR_TOKENS_DETECT, 0);
+    check("?.txt", "a.txt b.txt", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0);
+    check("[ab].txt:0.5", "a.txt b.txt", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0.5);
+    check("x*", "x10 x9", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0); // by bytes, not by numbers
+    check("jsonl:*.txt", "[g].txt a.txt b.txt", ZR_DATA_JSONL, ZR_TOKENS_DETECT, 0);
 }
 
 static void refuse(const char *written, const char *words)
 {
-    zr_source source;
+    zr_data_source source;
     zero_error error = {0};
-    assert_int_equal(zr_source_parse(written, &source, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_data_source_parse(written, &source, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, words));
     assert_null(source.paths);
 }
@@ -109,14 +109,14 @@ static void test_what_is_refused(void **state)
 
 static void test_no_memory(void **state)
 {
-    zr_source source;
+    zr_data_source source;
     int64_t before = zr_alloc_count();
-    assert_int_equal(zr_source_parse("?.txt:0.5", &source, NULL), ZERO_OK);
-    zr_source_free(&source);
+    assert_int_equal(zr_data_source_parse("?.txt:0.5", &source, NULL), ZERO_OK);
+    zr_data_source_free(&source);
     for (int64_t nth = 1, all = zr_alloc_count() - before; nth <= all; nth++) {
         zero_error error = {0};
         zr_alloc_fail_at(nth);
-        assert_int_equal(zr_source_parse("?.txt:0.5", &source, &error), ZERO_ERR_MEMORY);
+        assert_int_equal(zr_data_source_parse("?.txt:0.5", &source, &error), ZERO_ERR_MEMORY);
         zr_alloc_fail_at(0);
         assert_int_equal(error.status, ZERO_ERR_MEMORY);
     }

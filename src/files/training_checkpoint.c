@@ -1,5 +1,5 @@
 // zero_save_checkpoint and zero_load_checkpoint: which vectors an engine keeps, and what else makes it go on as if nothing had happened.
-#include "files/checkpoint.h"
+#include "files/training_checkpoint.h"
 
 #include "base/random.h"
 #include "comm/agree.h"

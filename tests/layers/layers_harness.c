@@ -1,7 +1,7 @@
-// The harness: reserve, run, compare. See harness.h.
-#include "harness.h"
+// The harness: reserve, run, compare. See layers_harness.h.
 #include "base/dtype.h"
 #include "base/random.h"
+#include "layers_harness.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 // A vector in a scratch, an engine of either kind, and a copy of what must be in the vector.
-#ifndef TESTS_IO_HARNESS_H
-#define TESTS_IO_HARNESS_H
+#ifndef TESTS_IO_IO_HARNESS_H
+#define TESTS_IO_IO_HARNESS_H
 
-#include "../base/scratch.h"
+#include "../base/scratch_directory.h"
 
 #include "io/io.h"
 

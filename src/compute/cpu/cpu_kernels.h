@@ -4,8 +4,8 @@
 // Invariant: a kernel's work is cut into tasks (rows, blocks of rows, ranges of columns) that do not depend on the number of
 // threads, and each task's result depends on its own inputs alone. So all results here are equal at any number of threads;
 // only oneDNN's products are not bound to that.
-#ifndef ZR_COMPUTE_CPU_H
-#define ZR_COMPUTE_CPU_H
+#ifndef ZR_COMPUTE_CPU_KERNELS_H
+#define ZR_COMPUTE_CPU_KERNELS_H
 
 #include "compute/backends.h"
 

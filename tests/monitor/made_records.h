@@ -1,6 +1,6 @@
 // Records with times of one's own, for the tests of what is made of them.
-#ifndef MONITOR_RECORDS_H
-#define MONITOR_RECORDS_H
+#ifndef MONITOR_MADE_RECORDS_H
+#define MONITOR_MADE_RECORDS_H
 
 #include "base/recorder.h"
 

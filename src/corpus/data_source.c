@@ -1,7 +1,7 @@
 // Arguments of --data: their parts taken apart, patterns expanded. Nothing here opens a file for more than its first bytes.
 #define _GNU_SOURCE
 #include "base/alloc.h"
-#include "corpus/source.h"
+#include "corpus/data_source.h"
 #include "tokens/token_internal.h"
 
 #include <fcntl.h>
@@ -13,12 +13,12 @@
 
 static const struct {
     const char *name;
-    zr_source_kind kind;
+    zr_data_kind kind;
     zr_token_format format;
 } kinds[] = {
-    {"text", ZR_SOURCE_TEXT, ZR_TOKENS_DETECT},     {"jsonl", ZR_SOURCE_JSONL, ZR_TOKENS_DETECT},
-    {"tokens", ZR_SOURCE_TOKENS, ZR_TOKENS_DETECT}, {"llmc", ZR_SOURCE_TOKENS, ZR_TOKENS_LLMC},
-    {"nanogpt", ZR_SOURCE_TOKENS, ZR_TOKENS_NANOGPT}, {"megatron", ZR_SOURCE_TOKENS, ZR_TOKENS_MEGATRON},
+    {"text", ZR_DATA_TEXT, ZR_TOKENS_DETECT},     {"jsonl", ZR_DATA_JSONL, ZR_TOKENS_DETECT},
+    {"tokens", ZR_DATA_TOKENS, ZR_TOKENS_DETECT}, {"llmc", ZR_DATA_TOKENS, ZR_TOKENS_LLMC},
+    {"nanogpt", ZR_DATA_TOKENS, ZR_TOKENS_NANOGPT}, {"megatron", ZR_DATA_TOKENS, ZR_TOKENS_MEGATRON},
 };
 
 static bool begins_with_magic(const char *path)
@@ -31,17 +31,17 @@ static bool begins_with_magic(const char *path)
     return found;
 }
 
-zr_source_kind zr_source_kind_of(const zr_source *source, const char *path)
+zr_data_kind zr_data_source_kind_of(const zr_data_source *source, const char *path)
 {
     if (source->named)
         return source->kind;
     if (zr_token_path_ends(path, ".jsonl") || zr_token_path_ends(path, ".ndjson") || zr_token_path_ends(path, ".json"))
-        return ZR_SOURCE_JSONL;
-    return zr_token_file_is_name(path) || begins_with_magic(path) ? ZR_SOURCE_TOKENS : ZR_SOURCE_TEXT;
+        return ZR_DATA_JSONL;
+    return zr_token_file_is_name(path) || begins_with_magic(path) ? ZR_DATA_TOKENS : ZR_DATA_TEXT;
 }
 
 // Takes "KIND:" off; what follows.
-static const char *take_kind(const char *at, zr_source *out)
+static const char *take_kind(const char *at, zr_data_source *out)
 {
     for (int i = 0; i < ZR_COUNT(kinds); i++) {
         size_t length = strlen(kinds[i].name);
@@ -56,7 +56,7 @@ static const char *take_kind(const char *at, zr_source *out)
 }
 
 // Takes ":WEIGHT" off the end of `path`.
-static zero_status take_weight(char *path, zr_source *out, zero_error *error)
+static zero_status take_weight(char *path, zr_data_source *out, zero_error *error)
 {
     char *colon = strrchr(path, ':'), *end;
     if (!colon || !colon[1] || strchr(" \t\n+", colon[1]))
@@ -76,7 +76,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static zero_status add_path(zr_source *out, const char *path, zero_error *error)
+static zero_status add_path(zr_data_source *out, const char *path, zero_error *error)
 {
     out->paths[out->path_count] = zr_strdup(path, error);
     if (!out->paths[out->path_count])
@@ -85,7 +85,7 @@ static zero_status add_path(zr_source *out, const char *path, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status expand(zr_source *out, const char *path, zero_error *error)
+static zero_status expand(zr_data_source *out, const char *path, zero_error *error)
 {
     glob_t found = {0};
     bool pattern = strpbrk(path, "*?[") && !zr_path_exists(path);
@@ -106,7 +106,7 @@ static zero_status expand(zr_source *out, const char *path, zero_error *error)
     return status;
 }
 
-static zero_status take_apart(zr_source *out, zero_error *error)
+static zero_status take_apart(zr_data_source *out, zero_error *error)
 {
     if (zr_path_exists(out->written))
         return expand(out, out->written, error);
@@ -123,20 +123,20 @@ static zero_status take_apart(zr_source *out, zero_error *error)
     return status;
 }
 
-zero_status zr_source_parse(const char *written, zr_source *out, zero_error *error)
+zero_status zr_data_source_parse(const char *written, zr_data_source *out, zero_error *error)
 {
-    *out = (zr_source){.written = zr_strdup(written, error)};
+    *out = (zr_data_source){.written = zr_strdup(written, error)};
     zero_status status = out->written ? take_apart(out, error) : ZERO_ERR_MEMORY;
     if (status != ZERO_OK)
-        zr_source_free(out);
+        zr_data_source_free(out);
     return status;
 }
 
-void zr_source_free(zr_source *source)
+void zr_data_source_free(zr_data_source *source)
 {
     for (int i = 0; i < source->path_count; i++)
         zr_free(source->paths[i]);
     zr_free(source->paths);
     zr_free(source->written);
-    *source = (zr_source){0};
+    *source = (zr_data_source){0};
 }

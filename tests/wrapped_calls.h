@@ -1,6 +1,6 @@
 // Calls that the linker wraps (-Wl,--wrap=NAME), so that the nth of them ends the process, or fails.
-#ifndef TESTS_FAULTS_H
-#define TESTS_FAULTS_H
+#ifndef TESTS_WRAPPED_CALLS_H
+#define TESTS_WRAPPED_CALLS_H
 
 #include <errno.h>
 #include <stdatomic.h>

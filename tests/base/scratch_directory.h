@@ -1,6 +1,6 @@
 // A directory of a test's own, removed with what is in it.
-#ifndef TESTS_BASE_SCRATCH_H
-#define TESTS_BASE_SCRATCH_H
+#ifndef TESTS_BASE_SCRATCH_DIRECTORY_H
+#define TESTS_BASE_SCRATCH_DIRECTORY_H
 
 // clang-format off
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "setup/machine.h"
+#include "setup/machine_facts.h"
 
 #include "base/cpu.h"
 #include "comm/environment.h"

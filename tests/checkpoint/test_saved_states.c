@@ -2,13 +2,13 @@
 //
 // The linker wraps the calls that a save makes, so that the nth of them ends the process, or fails.
 #define _GNU_SOURCE
-#include "st_files.h"
-#include "../faults.h"
 #include "../sanitizers.h"
+#include "../wrapped_calls.h"
 #include "array_view.h"
 #include "base/file.h"
 #include "checkpoint/source.h"
 #include "checkpoint/states.h"
+#include "st_files.h"
 
 #include <dirent.h>
 #include <errno.h>

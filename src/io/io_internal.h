@@ -5,8 +5,8 @@
 //                      └── once more, or the rest ────┘ false                of a read: between moved and end
 //
 // Everything in zr_io and in requests is under its lock, unless said otherwise. A transfer is its lane's alone from take to end.
-#ifndef ZR_IO_INTERNAL_H
-#define ZR_IO_INTERNAL_H
+#ifndef ZR_IO_IO_INTERNAL_H
+#define ZR_IO_IO_INTERNAL_H
 
 #include "io/io.h"
 

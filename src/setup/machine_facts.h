@@ -1,6 +1,6 @@
 // What plan/ needs to know of this machine, filled from compute/ and comm/ (contract 5).
-#ifndef ZR_SETUP_MACHINE_H
-#define ZR_SETUP_MACHINE_H
+#ifndef ZR_SETUP_MACHINE_FACTS_H
+#define ZR_SETUP_MACHINE_FACTS_H
 
 #include "comm/comm.h"
 #include "compute/compute.h"

@@ -1,7 +1,7 @@
 // A whole model on one rank without an engine: plain arrays behind the accessor and the sink, and every buffer of exactly
 // the bytes that `sizes` announces, with a guard behind it. Tests of layers/ run networks through it.
-#ifndef TEST_LAYERS_HARNESS_H
-#define TEST_LAYERS_HARNESS_H
+#ifndef TEST_LAYERS_LAYERS_HARNESS_H
+#define TEST_LAYERS_LAYERS_HARNESS_H
 
 #include "layers/layers.h"
 #include "model/gpt2.h"

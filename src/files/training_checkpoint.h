@@ -1,6 +1,6 @@
 // Checkpoints of a training, for the jobs that keep more in them than the engine does.
-#ifndef ZR_FILES_CHECKPOINT_H
-#define ZR_FILES_CHECKPOINT_H
+#ifndef ZR_FILES_TRAINING_CHECKPOINT_H
+#define ZR_FILES_TRAINING_CHECKPOINT_H
 
 #include "base/json.h"
 #include "checkpoint/states.h"
@@ -13,7 +13,7 @@ zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_
 zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json_t *more, zero_checkpoint **out, zero_error *error);
 void zr_checkpoint_abandon(zero_checkpoint *checkpoint);
 
-// Between checkpoint.c and saving.c: the vectors that an engine keeps, and the rest of what makes it go on as if nothing had happened.
+// Between training_checkpoint.c and saving.c: the vectors that an engine keeps, and the rest of what makes it go on as if nothing had happened.
 enum { ZR_MOST_STATE_VECTORS = 4 };
 typedef struct zr_state_vectors {
     zr_model_view views[ZR_MOST_STATE_VECTORS];

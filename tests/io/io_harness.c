@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "harness.h"
+#include "io_harness.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
