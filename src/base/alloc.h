@@ -3,7 +3,7 @@
 #ifndef ZR_BASE_ALLOC_H
 #define ZR_BASE_ALLOC_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 void *zr_alloc(size_t bytes, zero_error *error);  // zeroed; NULL and ZERO_ERR_MEMORY in error when there is none
 void *zr_realloc(void *old, size_t bytes, zero_error *error); // new bytes undefined; old stays valid on failure

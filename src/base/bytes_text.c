@@ -1,6 +1,6 @@
 #include "base/bytes_text.h"
 
-#include "base/status.h"
+#include "base/errors.h"
 
 #include <math.h>
 #include <stdio.h>

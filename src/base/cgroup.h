@@ -2,7 +2,7 @@
 #ifndef ZR_BASE_CGROUP_H
 #define ZR_BASE_CGROUP_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 double zr_cgroup_cpu_quota(const char *root);     // CPUs; INFINITY where there is no quota
 int64_t zr_cgroup_memory_left(const char *root);  // bytes that may still be taken; INT64_MAX where there is no limit

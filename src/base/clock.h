@@ -1,7 +1,7 @@
 #ifndef ZR_BASE_CLOCK_H
 #define ZR_BASE_CLOCK_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 double zr_clock_seconds(void);              // monotonic
 int64_t zr_clock_nanoseconds(void);         // the same clock

@@ -2,7 +2,7 @@
 #ifndef ZR_BASE_CPU_H
 #define ZR_BASE_CPU_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_cpu_features { bool avx2_fma, avx512, avx512_bf16, amx_bf16, f16c, crc32; } zr_cpu_features;
 // avx2_fma: AVX2+FMA+F16C; avx512: F+BW+DQ+VL; amx_bf16: tiles, and the kernel's permission obtained (arch_prctl).

@@ -15,7 +15,7 @@
 #ifndef ZR_BASE_DIRECT_H
 #define ZR_BASE_DIRECT_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_direct zr_direct;
 

@@ -2,7 +2,7 @@
 #ifndef ZR_BASE_DTYPE_H
 #define ZR_BASE_DTYPE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/model.h>
 
 const char *zr_dtype_name(zero_dtype dtype); // "f32", "bf16", ...

@@ -7,7 +7,7 @@
 #ifndef ZR_BASE_EXACT_H
 #define ZR_BASE_EXACT_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 #define ZR_EXACT_BIAS 1088
 #define ZR_EXACT_LIMBS 68

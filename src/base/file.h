@@ -2,7 +2,7 @@
 #ifndef ZR_BASE_FILE_H
 #define ZR_BASE_FILE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <stdio.h>
 
 // Everything that is read is opened here: a directory, a named pipe, a socket or a device is ZERO_ERR_DATA at once, and never waited for.

@@ -2,7 +2,7 @@
 #ifndef ZR_BASE_MESSAGE_H
 #define ZR_BASE_MESSAGE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 #define ZR_MESSAGE_SEED 0x9e3779b97f4a7c15ull
 

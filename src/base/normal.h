@@ -2,7 +2,7 @@
 #ifndef ZR_BASE_NORMAL_H
 #define ZR_BASE_NORMAL_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 enum { ZR_NORMAL_BLOCK = 32 };
 

@@ -2,7 +2,7 @@
 #ifndef ZR_BASE_PAGES_H
 #define ZR_BASE_PAGES_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 // Backs base[0..bytes) of a writable mapping with pages, large ones on several of the cores this process may use (clearing
 // pages is bound by memory, and on a virtual machine by its host). Contents stay as they are. 0, or an errno.

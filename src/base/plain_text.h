@@ -1,9 +1,9 @@
 // Text on its way to a person. Names come from files that nobody has vouched for: a terminal would obey what is in them, and a line end in one
-// looks like a line of the program's own. Messages (status.c) and reports pass through here, so that who makes them need not think of it.
+// looks like a line of the program's own. Messages (errors.c) and reports pass through here, so that who makes them need not think of it.
 #ifndef ZR_BASE_PLAIN_TEXT_H
 #define ZR_BASE_PLAIN_TEXT_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 // Bytes of the UTF-8 character at text[0..length), 0 where it is not one (overlong, surrogate, above U+10FFFF, cut short).
 size_t zr_utf8_bytes(const unsigned char *text, size_t length);

@@ -2,7 +2,7 @@
 #ifndef ZR_BASE_RANDOM_H
 #define ZR_BASE_RANDOM_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_philox { uint32_t v[4]; } zr_philox;
 zr_philox zr_philox4x32(uint64_t key, uint64_t counter_high, uint64_t counter_low); // vectors of Random123 in the tests

@@ -6,7 +6,7 @@
 #ifndef ZR_BASE_RECORDER_H
 #define ZR_BASE_RECORDER_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 #include <stdatomic.h>
 

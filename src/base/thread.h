@@ -2,7 +2,7 @@
 #ifndef ZR_BASE_THREAD_H
 #define ZR_BASE_THREAD_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_workers zr_workers;
 typedef void (*zr_job)(void *argument);

@@ -3,7 +3,7 @@
 #define ZR_CHECKPOINT_ADOPT_H
 
 #include "checkpoint/source.h"
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 // One rank. The directory is there whole or not at all; state: of the manifest. ZERO_ERR_UNSUPPORTED for tensors that are no real
 // numbers, or have more than ZERO_MAX_DIMS dimensions.

@@ -2,7 +2,7 @@
 #ifndef ZR_CHECKPOINT_NAME_INDEX_H
 #define ZR_CHECKPOINT_NAME_INDEX_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_named { const char *name; int number; } zr_named;
 

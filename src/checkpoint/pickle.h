@@ -6,7 +6,7 @@
 #ifndef ZR_CHECKPOINT_PICKLE_H
 #define ZR_CHECKPOINT_PICKLE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 #define ZR_PICKLE_MOST_BYTES ((size_t)64 << 20)
 #define ZR_PICKLE_MOST_MEMORY ((size_t)512 << 20)

@@ -3,7 +3,7 @@
 #define ZR_CHECKPOINT_WEIGHT_VIEW_H
 
 #include "checkpoint/safetensors.h"
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 typedef struct zr_weight_range { // elements [first, first+count) of one tensor lie at data
     const zero_tensor_desc *tensor;

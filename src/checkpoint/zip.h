@@ -7,7 +7,7 @@
 #ifndef ZR_CHECKPOINT_ZIP_H
 #define ZR_CHECKPOINT_ZIP_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_zip_record {
     char *name;

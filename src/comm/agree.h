@@ -3,7 +3,7 @@
 #ifndef ZR_COMM_AGREE_H
 #define ZR_COMM_AGREE_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 // Collective. `mine` is this rank's status, described in *error (which may be NULL). The failure of the lowest rank that failed, on every rank,
 // or ZERO_OK; the message of those that did not fail themselves says whose it is. Where the ranks cannot agree, because one is gone, a rank

@@ -1,5 +1,5 @@
 // Operations on private memory, composed of each communicator's send, receive and small all-reduce.
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 #include "comm/courier.h"
 #include "comm/settle.h"

@@ -2,7 +2,7 @@
 #ifndef ZR_COMM_COPY_H
 #define ZR_COMM_COPY_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 #define ZR_STREAM_FROM (4 << 20) // bytes in all: less is better found in the cache by its reader
 

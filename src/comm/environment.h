@@ -10,7 +10,7 @@
 #ifndef ZR_COMM_ENVIRONMENT_H
 #define ZR_COMM_ENVIRONMENT_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 #define ZR_MEMFD_VARIABLE "ZERO_MEMFD" // descriptor that `zero run` hands on to its ranks
 

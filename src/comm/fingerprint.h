@@ -3,7 +3,7 @@
 #ifndef ZR_COMM_FINGERPRINT_H
 #define ZR_COMM_FINGERPRINT_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 typedef struct zr_fingerprint {
     char what[32];  // "configuration", "tokenizer", ...

@@ -1,8 +1,8 @@
-// The communicators that comm.c opens. Private to this room.
+// The communicators that communicator.c opens. Private to this room.
 #ifndef ZR_COMM_IMPLEMENTATIONS_H
 #define ZR_COMM_IMPLEMENTATIONS_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 #include "comm/environment.h"
 
 zero_status zr_self_open(zero_comm **out, zero_error *error);

@@ -8,7 +8,7 @@
 #ifndef ZR_COMM_LOCAL_CONTROL_H
 #define ZR_COMM_LOCAL_CONTROL_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 #include "comm/local.h"
 
 #include <sched.h>

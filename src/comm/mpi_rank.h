@@ -9,7 +9,7 @@
 #ifndef ZR_COMM_MPI_RANK_H
 #define ZR_COMM_MPI_RANK_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 #include <mpi.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #ifndef ZR_COMM_REGION_H
 #define ZR_COMM_REGION_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 // ZERO_ERR_MEMORY, with what there is and why no more, where the machine has less than `bytes`.
 zero_status zr_region_check(int64_t bytes, zero_error *error);

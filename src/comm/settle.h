@@ -3,7 +3,7 @@
 #ifndef ZR_COMM_SETTLE_H
 #define ZR_COMM_SETTLE_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 // A caller that passes no error object still tells the other ranks why it failed.
 #define ZR_OR_OWN_ERROR(error) ((error) ? (error) : &(zero_error){0})

@@ -2,7 +2,7 @@
 #ifndef ZR_COMM_STAGING_H
 #define ZR_COMM_STAGING_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 // Bytes, whatever the type: at most 256 KiB, less where there are many ranks: two halves, one summed while the other
 // fills, stay below 16 MiB.

@@ -3,7 +3,7 @@
 #ifndef ZR_COMPUTE_OPTIMIZER_OPS_H
 #define ZR_COMPUTE_OPTIMIZER_OPS_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/model.h>
 
 typedef struct zr_queue zr_queue;

@@ -9,7 +9,7 @@
 #ifndef ZR_CONFIG_ELASTIC_H
 #define ZR_CONFIG_ELASTIC_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 enum { ZR_ELASTIC_MOST_MICROS = 64, ZR_ELASTIC_MOST_RANKS = 1344 }; // the second: divisors that a batch can have
 #define ZR_ELASTIC_MOST_SAMPLES 1000000000

@@ -5,7 +5,7 @@
 #ifndef ZR_CONFIG_LOSS_SCALE_H
 #define ZR_CONFIG_LOSS_SCALE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef enum zr_scale_kind { ZR_SCALE_NONE, ZR_SCALE_STATIC, ZR_SCALE_DYNAMIC } zr_scale_kind; // none: 1 throughout
 

@@ -2,7 +2,7 @@
 #ifndef ZR_CONFIG_OPTIMIZER_SPEC_H
 #define ZR_CONFIG_OPTIMIZER_SPEC_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef enum zr_optimizer_kind {
     ZR_OPTIMIZER_ADAMW,   // decay apart from the gradient; DeepSpeed's "Adam" too, unless adam_w_mode is false

@@ -2,7 +2,7 @@
 #ifndef ZR_CONFIG_PROFILERS_H
 #define ZR_CONFIG_PROFILERS_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_flops_profiler {
     bool enabled, detailed;

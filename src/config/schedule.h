@@ -5,7 +5,7 @@
 #ifndef ZR_CONFIG_SCHEDULE_H
 #define ZR_CONFIG_SCHEDULE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef enum zr_schedule_kind {
     ZR_SCHEDULE_CONSTANT, // no scheduler: the optimizer's lr throughout

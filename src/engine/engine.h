@@ -3,7 +3,7 @@
 #define ZR_ENGINE_ENGINE_H
 
 #include "base/recorder.h"
-#include "comm/comm.h"
+#include "comm/communicator.h"
 #include "compute/compute.h"
 #include "config/config.h"
 #include "memory/store.h"

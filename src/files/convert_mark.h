@@ -6,7 +6,7 @@
 #ifndef ZR_FILES_CONVERT_MARK_H
 #define ZR_FILES_CONVERT_MARK_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 // Lists what lies in the directory, which is complete but for this.
 zero_status zr_convert_mark_write(const char *directory, zero_error *error);

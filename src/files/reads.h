@@ -2,7 +2,7 @@
 #ifndef ZR_FILES_READS_H
 #define ZR_FILES_READS_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_read { char *path; const char *option; } zr_read;
 typedef struct zr_reads { zr_read *at; int count, capacity; } zr_reads; // zeroed: nothing is read

@@ -5,7 +5,7 @@
 #ifndef ZR_FILES_RUN_DIRECTORY_H
 #define ZR_FILES_RUN_DIRECTORY_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 #define ZR_CHECKPOINTS "checkpoints"
 #define ZR_CHECKPOINT_NAME "step-%08lld"

@@ -2,7 +2,7 @@
 #ifndef ZR_INFER_CHOOSE_H
 #define ZR_INFER_CHOOSE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_candidate { float logit; int32_t id; } zr_candidate;
 

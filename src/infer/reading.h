@@ -2,7 +2,7 @@
 #ifndef ZR_INFER_READING_H
 #define ZR_INFER_READING_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 #include "corpus/corpus.h"
 
 typedef struct zr_reading_progress {

@@ -9,7 +9,7 @@
 #ifndef ZR_IO_SCRATCH_H
 #define ZR_IO_SCRATCH_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 #define ZR_IO_ALIGN 4096       // of every offset, length and buffer address
 #define ZR_SCRATCH_MOST_FILES 16

@@ -8,7 +8,7 @@
 
 #include "layers/layers.h"
 #include "layers/linear.h"
-#include "model/gpt2.h"
+#include "model/gpt2_model.h"
 
 // R = batch x seq rows, C = n_embd, F = n_inner, H heads. Types: T, of parameters and activations (zero_shape.dtype); S, of the
 // residual stream, its gradient and so of boundaries (zr_stream_dtype).

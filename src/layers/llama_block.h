@@ -8,7 +8,7 @@
 
 #include "layers/layers.h"
 #include "layers/linear.h"
-#include "model/llama.h"
+#include "model/llama_model.h"
 
 // R = batch x seq rows, C = hidden_size, F = intermediate_size, D = head_dim, Q = heads x D, K = kv_heads x D. Types: T, of parameters and
 // activations (zero_shape.dtype); S, of the residual stream, its gradient and so of boundaries (zr_stream_dtype).

@@ -3,7 +3,7 @@
 #ifndef ZR_MEASURE_BANDWIDTH_H
 #define ZR_MEASURE_BANDWIDTH_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_bandwidth { // bytes a second; 0: unknown
     double read, write;  // of a disk, by the I/O engine

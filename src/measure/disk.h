@@ -2,7 +2,7 @@
 #ifndef ZR_MEASURE_DISK_H
 #define ZR_MEASURE_DISK_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 enum { ZR_DISK_MOST_ROUNDS = 15 };
 

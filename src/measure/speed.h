@@ -3,7 +3,7 @@
 #ifndef ZR_MEASURE_SPEED_H
 #define ZR_MEASURE_SPEED_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 #include "plan/predict.h"
 
 typedef struct zr_speed_question {

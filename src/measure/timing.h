@@ -2,7 +2,7 @@
 #ifndef ZR_MEASURE_TIMING_H
 #define ZR_MEASURE_TIMING_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 typedef struct zr_meter { // who measures together, and how
     zero_comm *comm;

@@ -4,7 +4,7 @@
 #ifndef ZR_MEMORY_LEDGER_H
 #define ZR_MEMORY_LEDGER_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/engine.h>
 
 const char *zr_tier_name(zero_tier tier);

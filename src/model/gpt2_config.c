@@ -1,7 +1,7 @@
 // Hugging Face's config.json of a GPT-2, read and written.
 // Reading refuses, by key, every setting under which transformers would compute something else than we do; keys that do
 // not change the arithmetic (task parameters, generation defaults) are passed over. Writing brings the same fields back.
-#include "model/gpt2.h"
+#include "model/gpt2_model.h"
 #include "model/model_json.h"
 
 static void read_requirements(zr_model_json *file)

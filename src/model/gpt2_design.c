@@ -1,5 +1,5 @@
 // GPT-2's tensors: names, layout (Conv1D weights are (in, out)) and initial distributions are Hugging Face's.
-#include "model/gpt2.h"
+#include "model/gpt2_model.h"
 #include <math.h>
 
 static zr_block_tensor weight(const char *name, int64_t in, int64_t out, float deviation, int tp_axis, int tp_parts, int64_t tiles)

@@ -1,6 +1,6 @@
 // GPT-2's presets, and their fields.
 //   gpt2-medium        gpt2:layers=4,heads=4,width=128,context=64,vocab=V,dropout=p
-#include "model/gpt2.h"
+#include "model/gpt2_model.h"
 #include "model/spec.h"
 
 typedef struct preset {

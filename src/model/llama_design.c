@@ -1,5 +1,5 @@
 // Llama's tensors: names, layout (Linear's weights are (out, in)) and initial distributions are Hugging Face's.
-#include "model/llama.h"
+#include "model/llama_model.h"
 
 static zr_block_tensor weight(const char *name, int64_t out, int64_t in, float deviation, int tp_axis, int64_t tiles)
 {

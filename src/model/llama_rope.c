@@ -6,7 +6,7 @@
 //   dynamic  default, as long as no window is longer than max_positions; longer ones are refused elsewhere
 //   llama3   wavelengths beyond the old context over low_freq_factor: over `factor`; below that over high_freq_factor: as they are; a line between
 //   yarn     Peng et al., 2023: as llama3 with a ramp over j; cosines and sines are scaled, too
-#include "model/llama.h"
+#include "model/llama_model.h"
 #include <math.h>
 
 static float default_power(const zero_rope *rope, int64_t j, int64_t dim) // theta^(2j/d)

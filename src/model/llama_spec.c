@@ -1,6 +1,6 @@
 // Llama's presets and their fields: a small one of each variant, and published shapes.
 //   smollm2-135m        llama:layers=4,heads=8,kv_heads=2,width=256,inner=704,context=512,vocab=V,theta=10000,tied=0
-#include "model/llama.h"
+#include "model/llama_model.h"
 #include "model/spec.h"
 
 typedef struct preset {

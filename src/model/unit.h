@@ -2,7 +2,7 @@
 #ifndef ZR_MODEL_UNIT_H
 #define ZR_MODEL_UNIT_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/model.h>
 
 struct zr_accessor {

@@ -3,7 +3,7 @@
 #ifndef ZR_PLAN_MACHINE_H
 #define ZR_PLAN_MACHINE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/engine.h>
 
 typedef struct zr_machine {

@@ -3,7 +3,7 @@
 #ifndef ZR_PLAN_REGION_H
 #define ZR_PLAN_REGION_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_taken { int64_t first, end; int owner; } zr_taken; // bytes
 

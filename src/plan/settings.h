@@ -2,7 +2,7 @@
 #ifndef ZR_PLAN_SETTINGS_H
 #define ZR_PLAN_SETTINGS_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/engine.h>
 
 typedef struct zr_precision { // a precision policy: the storage type of everything that training keeps

@@ -2,7 +2,7 @@
 #ifndef ZR_PLAN_STATES_H
 #define ZR_PLAN_STATES_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_state_policy { // bytes a parameter
     const char *name;

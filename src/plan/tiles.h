@@ -11,7 +11,7 @@
 #define ZR_PLAN_TILES_H
 
 #include <zero/engine.h>
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_plan zr_plan;
 

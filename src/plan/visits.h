@@ -2,7 +2,7 @@
 #ifndef ZR_PLAN_VISITS_H
 #define ZR_PLAN_VISITS_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/engine.h>
 
 // A unit runs: a visit that brings the pieces that stay during the call, then one for each streamed piece, which comes and goes:

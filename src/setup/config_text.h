@@ -2,7 +2,7 @@
 #ifndef ZR_SETUP_CONFIG_TEXT_H
 #define ZR_SETUP_CONFIG_TEXT_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 // path NULL: *text NULL. ZERO_ERR_CONFIG for what is there and cannot be one; zr_free(*text).
 zero_status zr_config_text_read(const char *path, char **text, size_t *length, zero_error *error);

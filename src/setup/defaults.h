@@ -2,7 +2,7 @@
 #ifndef ZR_SETUP_DEFAULTS_H
 #define ZR_SETUP_DEFAULTS_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/model.h>
 
 // Peak learning rate of new weights: 1e-3 for small models, 6e-4 at 124M, 2e-4 at 1.5B, between them log-linear.

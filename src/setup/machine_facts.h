@@ -2,7 +2,7 @@
 #ifndef ZR_SETUP_MACHINE_FACTS_H
 #define ZR_SETUP_MACHINE_FACTS_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 #include "compute/compute.h"
 #include "config/config.h"
 #include "plan/machine.h"

@@ -1,7 +1,7 @@
 // The architectures of the public interface: model/ lists their units, layers/ computes them.
 #include "layers/layers.h"
-#include "model/gpt2.h"
-#include "model/llama.h"
+#include "model/gpt2_model.h"
+#include "model/llama_model.h"
 
 zero_status zero_gpt2_create(const zero_gpt2_config *config, zero_model **out, zero_error *error)
 {

@@ -2,7 +2,7 @@
 #ifndef ZR_SETUP_THREADS_H
 #define ZR_SETUP_THREADS_H
 
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 typedef struct zr_threads {
     int count;

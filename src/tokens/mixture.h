@@ -13,7 +13,7 @@
 #ifndef ZR_TOKENS_MIXTURE_H
 #define ZR_TOKENS_MIXTURE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 // weights: (count), all above 0. *of_source: which sample of that source it is.
 int zr_mixture_source(const double *weights, int count, int64_t sample, int64_t *of_source);

@@ -2,7 +2,7 @@
 #ifndef ZR_TOOLS_DOCTOR_H
 #define ZR_TOOLS_DOCTOR_H
 
-#include "base/status.h"
+#include "base/errors.h"
 
 typedef struct zr_doctor {
     void (*write)(void *user, const char *text);

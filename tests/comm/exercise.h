@@ -4,7 +4,7 @@
 #define TESTS_COMM_EXERCISE_H
 
 #include "base/dtype.h"
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 // ZERO_ERR_DATA names the operation whose result is not the oracle's.
 zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error);

@@ -8,12 +8,12 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "harness.h"
+#include "../sanitizers.h"
 #include "base/file.h"
 #include "base/random.h"
-#include "comm/comm.h"
+#include "comm/communicator.h"
+#include "harness.h"
 #include "plan/counter.h"
-#include "../sanitizers.h"
 
 #include <math.h>
 #include <stdio.h>

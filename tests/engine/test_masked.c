@@ -7,7 +7,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "base/status.h"
+#include "base/errors.h"
 #include "harness.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
 // while a checkpoint is being written, and on an engine that has failed.
 #include "../setup/tiny_engine.h"
 
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/status.h"
 #include <zero/files.h>
 
 #include <stdio.h>

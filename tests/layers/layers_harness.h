@@ -4,7 +4,7 @@
 #define TEST_LAYERS_LAYERS_HARNESS_H
 
 #include "layers/layers.h"
-#include "model/gpt2.h"
+#include "model/gpt2_model.h"
 #include "model/unit.h"
 
 #define HARNESS_MAX_UNITS 8

@@ -2,7 +2,7 @@
 // up, attention dropout, and the ends of decoding.
 #include "layers/lm_units.h"
 #include "layers_harness.h"
-#include "model/llama.h"
+#include "model/llama_model.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

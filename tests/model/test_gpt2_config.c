@@ -1,6 +1,6 @@
 // config.json: the round trip, a published file, and every setting that would change the arithmetic.
 #include "base/file.h"
-#include "model/gpt2.h"
+#include "model/gpt2_model.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

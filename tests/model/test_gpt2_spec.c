@@ -1,5 +1,5 @@
 // The words that name a new model, and every way to get them wrong.
-#include "model/gpt2.h"
+#include "model/gpt2_model.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 // says of functions that return no status. Every function that a header declares has its lines here.
 #include "../setup/tiny_engine.h"
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/zero.h>
 
 #include <ctype.h>

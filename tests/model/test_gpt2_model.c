@@ -1,5 +1,5 @@
 // GPT-2 as data: parameter counts of the published models, names, shapes, splits, initialisation, and what is refused.
-#include "model/gpt2.h"
+#include "model/gpt2_model.h"
 #include "model/unit.h"
 #include <math.h>
 #include <setjmp.h>

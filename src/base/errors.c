@@ -1,6 +1,6 @@
 // Status names and the one way a message gets into an error object. Called by every room.
 #define _GNU_SOURCE
-#include "base/status.h"
+#include "base/errors.h"
 #include "base/plain_text.h"
 
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 //
 // An operation on a window counts as one message of the segment under way (contract 8). Small operands, private operands
 // and barriers are counted as traffic only.
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 #include "base/message.h"
 #include "comm/courier.h"

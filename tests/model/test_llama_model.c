@@ -1,7 +1,7 @@
 // Llama as data: presets and their counts, config.json in both spellings and back, everything that would compute something else, and
 // rotary frequencies against transformers'.
 #include "base/file.h"
-#include "model/llama.h"
+#include "model/llama_model.h"
 #include "model/unit.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // How every room reports failure: ZERO_TRY forwards, `goto undo_thing` unwinds, zr_fail describes once.
-#ifndef ZR_BASE_STATUS_H
-#define ZR_BASE_STATUS_H
+#ifndef ZR_BASE_ERRORS_H
+#define ZR_BASE_ERRORS_H
 
 #include <assert.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // GPT-2 as data: its configuration and its units in Hugging Face's names and layout. The arithmetic of its blocks lies in
 // layers/gpt2_block.c.
-#ifndef ZR_MODEL_GPT2_H
-#define ZR_MODEL_GPT2_H
+#ifndef ZR_MODEL_GPT2_MODEL_H
+#define ZR_MODEL_GPT2_MODEL_H
 
 #include "model/lm_build.h"
 

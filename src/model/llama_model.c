@@ -1,5 +1,5 @@
 // Llama's configuration: defaults, what contradicts itself, and its row of the architectures.
-#include "model/llama.h"
+#include "model/llama_model.h"
 #include <math.h>
 
 void zero_llama_defaults(zero_llama_config *config)

@@ -13,8 +13,8 @@
 //
 // Every wait has a deadline without progress and ends at once when a rank dies or aborts; the message names rank,
 // operation, slot and step. Errors are final: the communicator can only be aborted and destroyed afterwards.
-#ifndef ZR_COMM_COMM_H
-#define ZR_COMM_COMM_H
+#ifndef ZR_COMM_COMMUNICATOR_H
+#define ZR_COMM_COMMUNICATOR_H
 
 #include "base/recorder.h"
 #include "memory/ledger.h"
@@ -100,7 +100,7 @@ struct zero_comm {
     int fetches;            // of those, whose shards this rank brings to its machine in an all-gather
     int threads;            // OpenMP threads that sums and copies of this rank may use; 0: 1
     _Atomic int64_t step; int64_t need; // for messages: set by zr_comm_progress; bytes of this rank's plan, by zr_comm_say_need
-    zero_traffic traffic;   // counted here, in comm.c, once for all implementations
+    zero_traffic traffic;   // counted here, in communicator.c, once for all implementations
     uint64_t message_hash; int64_t message_count; // of (op, slot, shard_elems) of operations on windows since zr_comm_hash_reset; of those
     struct zr_courier *courier; // NULL: what was started is carried out in its wait
     bool may_overlap;       // its waits may run on a courier

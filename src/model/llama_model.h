@@ -1,7 +1,7 @@
 // Llama and its variants as data: configuration, tensors in Hugging Face's names and layout, rotary frequencies. The arithmetic of
 // their blocks lies in layers/llama_block.c.
-#ifndef ZR_MODEL_LLAMA_H
-#define ZR_MODEL_LLAMA_H
+#ifndef ZR_MODEL_LLAMA_MODEL_H
+#define ZR_MODEL_LLAMA_MODEL_H
 
 #include "model/lm_build.h"
 

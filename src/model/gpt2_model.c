@@ -1,5 +1,5 @@
 // GPT-2's configuration: the published defaults, what contradicts itself, and its row of the architectures.
-#include "model/gpt2.h"
+#include "model/gpt2_model.h"
 #include <math.h>
 
 void zero_gpt2_defaults(zero_gpt2_config *config)
