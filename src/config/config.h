@@ -1,6 +1,6 @@
 // The configuration: a DeepSpeed JSON file, the flags, the facts of the run, and the plain numbers that follow.
 //
-//   parse or load -> override (each flag) -> defaults_apply (the program's defaults) -> resolve -> read the fields
+//   parse -> override (each flag) -> defaults_apply (the program's defaults) -> resolve -> read the fields
 //
 // Until resolve has returned ZERO_OK only the settings mean anything; afterwards the fields do. Everything is refused or
 // reported here: a later stage never meets a value that is out of range. Called by setup/ and train/; nothing here is collective, and
@@ -105,8 +105,6 @@ typedef struct zr_config_facts { // what the file cannot know
 // text[0..length): JSON with comments and trailing commas; NULL: an empty configuration. `name` stands in messages.
 // ZERO_ERR_CONFIG with name:line:column for what cannot be read: syntax, unknown or repeated keys, types, ranges.
 zero_status zr_config_parse(const char *text, size_t length, const char *name, zr_config **out, zero_error *error);
-// The same for a file of at most ZR_CONFIG_MAX_BYTES.
-zero_status zr_config_load(const char *path, zr_config **out, zero_error *error);
 void zr_config_destroy(zr_config *config); // NULL is allowed
 
 // A flag wins over the file and says so (logger); strict: ZERO_ERR_USAGE instead where they differ. "libzero.dtype" (--dtype)

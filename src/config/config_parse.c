@@ -229,17 +229,6 @@ zero_status zr_config_parse(const char *text, size_t length, const char *name, z
     return status;
 }
 
-zero_status zr_config_load(const char *path, zr_config **out, zero_error *error)
-{
-    char *text;
-    size_t length;
-    *out = NULL;
-    ZERO_TRY(as_configuration(zr_file_read_stream(path, ZR_CONFIG_MAX_BYTES, &text, &length, error), error));
-    zero_status status = zr_config_parse(text, length, path, out, error);
-    zr_free(text);
-    return status;
-}
-
 void zr_config_destroy(zr_config *config)
 {
     if (!config)

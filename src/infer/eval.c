@@ -6,6 +6,7 @@
 #include "infer/reading.h"
 #include "infer/windows.h"
 #include "setup/load.h"
+#include "setup/resolve.h"
 #include "setup/same_inputs.h"
 #include <zero/tools.h>
 
@@ -61,8 +62,7 @@ static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, 
     zr_load_options load = load_options_of(options);
     ZERO_TRY(zr_load_shape(comm, &load, &s->loaded, error));
     int64_t seq = options->seq ? options->seq : s->loaded.shape.positions;
-    if (seq < 1 || seq > s->loaded.shape.positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)seq, (long long)s->loaded.shape.positions);
+    ZERO_TRY(zr_window_check(seq, s->loaded.shape.positions, error));
     return read_data(comm, options, seq, s, error);
 }
 

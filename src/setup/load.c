@@ -1,9 +1,9 @@
 #include "setup/load.h"
 
 #include "layers/layers.h"
-#include "setup/config_text.h"
 #include "setup/defaults.h"
 #include "setup/initialize.h"
+#include "setup/resolve.h"
 #include "setup/tiling.h"
 #include <zero/files.h>
 
@@ -20,35 +20,51 @@ static zero_status read_model(const char *directory, zr_loaded *out, zero_error 
     return ZERO_OK;
 }
 
-static zero_status set_budget(zr_config *config, const char *key, int64_t bytes, const char *flag, const zero_logger *logger, zero_error *error)
+enum { MOST_FLAGS = 3, NUMBER_BYTES = 24 };
+
+typedef struct load_flags {
+    zero_override at[MOST_FLAGS];
+    int count;
+    char numbers[MOST_FLAGS][NUMBER_BYTES];
+} load_flags;
+
+static void add_budget(load_flags *flags, const char *key, int64_t bytes, const char *flag)
 {
-    char number[24];
-    snprintf(number, sizeof number, "%lld", (long long)bytes);
-    return bytes ? zr_config_override(config, key, number, flag, false, logger, error) : ZERO_OK;
+    if (!bytes)
+        return;
+    char *number = flags->numbers[flags->count];
+    snprintf(number, NUMBER_BYTES, "%lld", (long long)bytes);
+    flags->at[flags->count++] = (zero_override){key, number, flag};
 }
 
-static zero_status resolve(const zero_comm *comm, const zr_load_options *options, zr_loaded *loaded, zero_error *error)
+static void find_flags(const zr_load_options *options, load_flags *out)
 {
-    const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
     const char *dtype = options->dtype || options->config_path ? options->dtype : "fp32";
-    zr_config *config = loaded->config;
-    zr_config_facts facts = {.ranks = comm->size, .micro_batch = 1, .hidden = loaded->shape.width, .auto_dtype = zr_default_dtype()};
-    ZERO_TRY(zr_config_keep_inference(config, error));
+    *out = (load_flags){0};
     if (dtype)
-        ZERO_TRY(zr_config_override(config, "libzero.dtype", dtype, "--dtype", false, logger, error));
-    ZERO_TRY(set_budget(config, "libzero.device_memory", options->device_memory, "--device-memory", logger, error));
-    ZERO_TRY(set_budget(config, "libzero.host_memory", options->host_memory, "--host-memory", logger, error));
-    return zr_config_resolve(config, &facts, logger, error);
+        out->at[out->count++] = (zero_override){"libzero.dtype", dtype, "--dtype"};
+    add_budget(out, "libzero.device_memory", options->device_memory, "--device-memory");
+    add_budget(out, "libzero.host_memory", options->host_memory, "--host-memory");
 }
 
 static zero_status read_config(const zero_comm *comm, const zr_load_options *options, zr_loaded *out, zero_error *error)
 {
     char *text;
-    size_t length;
-    ZERO_TRY(zr_config_text_read(options->config_path, &text, &length, error));
-    zero_status status = zr_config_parse(text, length, options->config_path ? options->config_path : "defaults", &out->config, error);
+    load_flags flags;
+    find_flags(options, &flags);
+    zr_resolution how = {
+        .name = options->config_path,
+        .flags = flags.at,
+        .flag_count = flags.count,
+        .for_inference = true,
+        .facts = {.ranks = comm->size, .micro_batch = 1, .hidden = out->shape.width, .auto_dtype = zr_default_dtype()},
+        .logger = comm->rank == 0 ? &options->logger : NULL,
+    };
+    ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
+    how.text = text;
+    zero_status status = zr_resolve(&how, &out->config, error);
     zr_free(text);
-    return status == ZERO_OK ? resolve(comm, options, out, error) : status;
+    return status;
 }
 
 zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out, zero_error *error)

@@ -4,7 +4,6 @@
 #include "layers/layers.h"
 #include "measure/disk.h"
 #include "measure/speed.h"
-#include "setup/initialize.h"
 #include "setup/machine_facts.h"
 #include "setup/tiling.h"
 
@@ -269,16 +268,87 @@ zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved
     return status;
 }
 
-zero_status zr_placement_of(const zero_options *options, const zr_lm_config *shape, const zr_config *config, zr_placement_answer *out, zero_error *error)
+// What is asked of the ranks of options->comm, or of some that are only imagined.
+static zr_placement_question question_of(const zero_options *options, const zr_imagined_ranks *imagined,
+                                         const zr_lm_config *shape, const zr_config *config,
+                                         zr_queue *queue)
 {
+    zr_placement_question question = {
+        .model = options->model,
+        .shape = shape,
+        .config = config,
+        .comm = options->comm,
+        .sharers = imagined ? imagined->count : zr_local_ranks(options->comm),
+        .backend = options->backend,
+        .logger = &options->logger,
+        .batch = {.batch = config->micro_batch, .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype},
+    };
+    zr_machine *machine = &question.machine;
+    zr_machine_fill(queue, imagined ? NULL : options->comm, machine);
+    if (imagined) {
+        machine->ranks = machine->machine_ranks = imagined->count;
+        machine->memory_limit = imagined->memory > 0 ? imagined->memory : machine->memory_limit / imagined->count;
+    }
+    zr_machine_limit(machine, &config->offload, question.sharers);
+    return question;
+}
+
+zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks *imagined, const zr_lm_config *shape,
+                            const zr_config *config, zr_placement_answer *out, zero_error *error)
+{
+    const char *backend = options->backend ? options->backend : "cpu";
     zr_queue *queue = NULL;
-    zero_status status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error);
+    zero_status status = zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &queue, error);
     ZERO_TRY(zr_comm_agree(options->comm, status, error));
-    zr_placement_question question = {.model = options->model, .shape = shape, .config = config, .comm = options->comm, .sharers = zr_local_ranks(options->comm), .backend = options->backend, .logger = &options->logger,
-                                      .batch = {.batch = config->micro_batch, .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype}};
-    zr_machine_fill(queue, options->comm, &question.machine);
-    zr_machine_limit(&question.machine, &config->offload, question.sharers);
+    const zr_placement_question question = question_of(options, imagined, shape, config, queue);
     status = zr_placement_choose(&question, out, error);
     zr_queue_close(queue);
     return status;
+}
+
+static zero_status say(const zero_options *options, const zr_placement_answer *answer, zero_error *error)
+{
+    zr_buffer text = {0};
+    bool none = answer->chosen < 0;
+    zr_placement_describe(answer, none ? "; " : ZR_PLACEMENT_LINES, &text);
+    zero_status status = ZERO_OK;
+    if (none)
+        status = zr_fail(error, ZERO_ERR_LIMIT, "planning %s with libzero.offload auto: %s", options->model->name,
+                         text.failed ? "nothing fits" : text.data);
+    else if (!text.failed && options->comm->rank == 0)
+        zr_log(&options->logger, ZERO_LOG_INFO, "offload  auto: %s", text.data);
+    zr_buffer_free(&text);
+    return status;
+}
+
+// The second resolution says nothing: all but the placement has been said by the first.
+static zero_status resolve_placed(const zr_resolution *how, const zr_placement *at, zr_config **config, zero_error *error)
+{
+    zr_resolution again = *how;
+    zr_config *placed;
+    again.logger = NULL;
+    ZERO_TRY(zr_resolve_read(&again, &placed, error));
+    zero_status status = zr_placement_apply(at, *config, placed, error);
+    if (status == ZERO_OK)
+        status = zr_resolve_finish(&again, placed, error);
+    if (status != ZERO_OK) {
+        zr_config_destroy(placed);
+        return status;
+    }
+    zr_config_destroy(*config);
+    *config = placed;
+    return ZERO_OK;
+}
+
+zero_status zr_placement_settle(const zr_resolution *how, const zero_options *options, const zr_lm_config *shape,
+                                zr_config **config, zero_error *error)
+{
+    zr_placement_answer answer;
+    if (!(*config)->offload.automatic)
+        return ZERO_OK;
+    ZERO_TRY(zr_placement_of(options, NULL, shape, *config, &answer, error));
+    zero_status status = say(options, &answer, error);
+    if (status == ZERO_OK)
+        status = resolve_placed(how, &answer.at[answer.chosen], config, error);
+    return zr_comm_agree(options->comm, status, error);
 }

@@ -7,9 +7,9 @@
 #define ZR_SETUP_PLACEMENT_H
 
 #include "base/alloc.h"
-#include "config/config.h"
 #include "model/architecture.h"
 #include "plan/predict.h"
+#include "setup/resolve.h"
 
 enum { ZR_MOST_PLACEMENTS = 16, ZR_MOST_PLACEMENT_KEYS = 12 };
 
@@ -45,8 +45,19 @@ typedef struct zr_placement_answer {
 
 // Collective. The same answer on every rank.
 zero_status zr_placement_choose(const zr_placement_question *question, zr_placement_answer *out, zero_error *error);
-// The same for an engine that these options would make. shape: as in the question.
-zero_status zr_placement_of(const zero_options *options, const zr_lm_config *shape, const zr_config *config, zr_placement_answer *out, zero_error *error);
+typedef struct zr_imagined_ranks { // of one machine, for zero plan
+    int count;
+    int64_t memory; // bytes of each; 0: a share of what this machine has
+} zr_imagined_ranks;
+
+// The same for an engine that these options would make. imagined NULL: of the ranks of options->comm.
+// shape: as in the question.
+zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks *imagined, const zr_lm_config *shape,
+                            const zr_config *config, zr_placement_answer *out, zero_error *error);
+// Collective. Where the resolved configuration leaves it to the program: chooses, says it, and resolves
+// the configuration anew, as `how` did. ZERO_ERR_LIMIT where nothing fits. On failure *config stays.
+zero_status zr_placement_settle(const zr_resolution *how, const zero_options *options, const zr_lm_config *shape,
+                                zr_config **config, zero_error *error);
 // Writes the chosen placement over the configuration that `config` was resolved from (parsed, with the user's flags, not resolved), as
 // values of the program's.
 zero_status zr_placement_apply(const zr_placement *placement, const zr_config *resolved, zr_config *parsed, zero_error *error);

@@ -1,6 +1,6 @@
 #include "comm/agree.h"
 #include "layers/layers.h"
-#include "setup/initialize.h"
+#include "setup/resolve.h"
 #include "setup/tiling.h"
 
 static int64_t whole_or(int64_t tiles)

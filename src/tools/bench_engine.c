@@ -2,6 +2,7 @@
 
 #include "comm/agree.h"
 #include "layers/layers.h"
+#include "setup/resolve.h"
 
 #include <stdio.h>
 
@@ -18,8 +19,7 @@ static zero_status read_shape(const zero_bench_options *options, zr_bench_engine
     e->shape = zr_lm_shape_of(&config);
     e->micro_batch = options->micro_batch ? options->micro_batch : DEFAULT_MICRO_BATCH;
     e->seq = options->seq ? options->seq : e->shape.positions;
-    if (e->seq > e->shape.positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)e->seq, (long long)e->shape.positions);
+    ZERO_TRY(zr_window_check(e->seq, e->shape.positions, error));
     return zr_lm_create(&config, &e->model, error);
 }
 

@@ -4,18 +4,17 @@
 #include "files/run_directory.h"
 #include "layers/layers.h"
 #include "model/unit.h"
-#include "setup/config_text.h"
 #include "setup/defaults.h"
-#include "setup/initialize.h"
 #include "setup/machine_facts.h"
 #include "setup/placement.h"
+#include "setup/resolve.h"
 #include "setup/tiling.h"
 #include "tools/plan_report.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROWS = 64, MOST_BATCH = 4096, USUAL = 6, BYTE_VOCABULARY = 256 };
+enum { MOST_ROWS = 64, MOST_BATCH = 4096, USUAL = 6, BYTE_VOCABULARY = 256, ASSUMED_STEPS = 1000 };
 
 typedef struct planner {
     const zero_plan_options *options;
@@ -48,32 +47,47 @@ static zero_status read_shape(planner *p, zero_error *error)
         zr_lm_set_vocabulary(&p->model_config, BYTE_VOCABULARY);
     p->shape = zr_lm_shape_of(&p->model_config);
     p->seq = options->seq ? options->seq : p->shape.positions;
-    if (p->seq < 1 || p->seq > p->shape.positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)p->seq, (long long)p->shape.positions);
+    ZERO_TRY(zr_window_check(p->seq, p->shape.positions, error));
     return zr_lm_create(&p->model_config, &p->model, error);
+}
+
+// Elasticity says which ranks there are, where the options do not.
+static zero_status find_ranks(zr_resolution *how, zr_config *config, zero_error *error)
+{
+    const zero_plan_options *options = how->user;
+    ZERO_TRY(zr_config_find_elastic(config, error));
+    if (config->elastic && !options->ranks && config->elastic->count)
+        how->facts.ranks = (int)config->elastic->ranks[0];
+    return ZERO_OK;
+}
+
+static zero_status resolve(planner *p, zero_error *error)
+{
+    const zero_plan_options *options = p->options;
+    int64_t parameters = zr_model_parameters(p->model), ranks = ZR_MAX(options->ranks, 1);
+    char *text;
+    zr_resolution how = {
+        .name = options->config_path,
+        .flags = options->overrides,
+        .flag_count = options->override_count,
+        .quiet = true,
+        .facts = zr_resolve_facts((int)ranks, parameters, ASSUMED_STEPS),
+        .logger = &options->logger,
+        .amend = find_ranks,
+        .user = (void *)options,
+    };
+    how.facts.micro_batch = (zr_default_batch(parameters, p->seq) + ranks - 1) / ranks;
+    how.facts.hidden = p->shape.width;
+    ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
+    how.text = text;
+    zero_status status = zr_resolve(&how, &p->config, error);
+    zr_free(text);
+    return status;
 }
 
 static zero_status read_config(planner *p, zero_error *error)
 {
-    const zero_plan_options *options = p->options;
-    int64_t parameters = zr_model_parameters(p->model), ranks = ZR_MAX(options->ranks, 1);
-    zr_config_facts facts = {.ranks = (int)ranks, .micro_batch = (zr_default_batch(parameters, p->seq) + ranks - 1) / ranks, .total_steps = 1000,
-                             .warmup_steps = zr_default_warmup(1000), .hidden = p->shape.width, .lr = zr_default_lr(parameters), .auto_dtype = zr_default_dtype()};
-    char *text;
-    size_t length;
-    ZERO_TRY(zr_config_text_read(options->config_path, &text, &length, error));
-    zero_status status = zr_config_parse(text, length, options->config_path ? options->config_path : "defaults", &p->config, error);
-    zr_free(text);
-    ZERO_TRY(status);
-    for (int i = 0; i < options->override_count; i++) {
-        const zero_override *flag = &options->overrides[i];
-        ZERO_TRY(zr_config_override(p->config, flag->key, flag->value, flag->flag, false, &options->logger, error));
-    }
-    ZERO_TRY(zr_config_find_elastic(p->config, error));
-    if (p->config->elastic && !options->ranks && p->config->elastic->count)
-        facts.ranks = (int)p->config->elastic->ranks[0];
-    ZERO_TRY(zr_config_defaults_apply(p->config, &facts, NULL, error));
-    ZERO_TRY(zr_config_resolve(p->config, &facts, &options->logger, error));
+    ZERO_TRY(resolve(p, error));
     if (zr_tiling_apply(p->config, &p->model_config)) {
         zr_lm_free(p->model);
         p->model = NULL;
@@ -343,23 +357,16 @@ static void append_text(const planner *p, const zr_plan_row *rows, int count, zr
 static zero_status choose_placement(const planner *p, zr_placement_answer *answer, zero_error *error)
 {
     const zero_plan_options *options = p->options;
-    int ranks = ZR_MAX(options->ranks, 1), threads = threads_of_a_rank(p);
-    zr_queue *queue = NULL;
-    zero_comm *self = NULL;
-    zero_status status = zr_queue_open("cpu", NULL, threads, &queue, error);
-    if (status == ZERO_OK)
-        status = zero_comm_self(&self, error);
-    if (status == ZERO_OK) {
-        zr_placement_question question = {.model = p->model, .shape = &p->model_config, .config = p->config, .comm = self, .sharers = ranks, .logger = &options->logger,
-                                          .batch = {.batch = p->config->micro_batch, .seq = p->seq, .threads = threads, .dtype = p->config->dtype}};
-        zr_machine_fill(queue, NULL, &question.machine);
-        question.machine.ranks = question.machine.machine_ranks = ranks;
-        question.machine.memory_limit = options->memory > 0 ? options->memory : question.machine.memory_limit / ranks;
-        zr_machine_limit(&question.machine, &p->config->offload, ranks);
-        status = zr_placement_choose(&question, answer, error);
-    }
-    zero_comm_destroy(self);
-    zr_queue_close(queue);
+    const zr_imagined_ranks ranks = {.count = ZR_MAX(options->ranks, 1), .memory = options->memory};
+    zero_options engine = {
+        .model = p->model,
+        .shape = {.seq = p->seq},
+        .threads = threads_of_a_rank(p),
+        .logger = options->logger,
+    };
+    ZERO_TRY(zero_comm_self(&engine.comm, error));
+    zero_status status = zr_placement_of(&engine, &ranks, &p->model_config, p->config, answer, error);
+    zero_comm_destroy(engine.comm);
     return status;
 }
 

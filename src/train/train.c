@@ -144,7 +144,6 @@ void zr_train_free(zr_train *train)
     zr_reads_free(&train->place.reads);
     zero_destroy(train->engine);
     zr_config_destroy(train->config);
-    zr_free(train->placement);
     zr_free(train->config_text);
     zr_free(train->file_text);
     zr_free(train->own.model_dir);

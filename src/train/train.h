@@ -37,7 +37,6 @@ typedef struct zr_train {
     int64_t seq, steps, seed;
     char *file_text;            // of the configuration file, NULL: none
     size_t file_length;
-    struct zr_placement *placement; // chosen by the program (libzero.offload auto); NULL: the configuration's own
     zr_config *config;          // resolved; the engine's from train_engine on
     char *config_text;          // the same, as JSON, with what else the run was made with
     zr_threads threads;

@@ -1,10 +1,9 @@
 // The configuration of a training: the file, the flags, what a run that goes on keeps (train_keep.c), and the program's own choices where
 // nobody made one.
 #include "base/json.h"
-#include "comm/agree.h"
-#include "setup/config_text.h"
 #include "setup/defaults.h"
 #include "setup/placement.h"
+#include "setup/resolve.h"
 #include "train/train.h"
 
 #include <stdio.h>
@@ -32,51 +31,48 @@ static zero_status apply_fields(const zr_train *train, zr_config *config, const 
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 {
     const zero_train_options *options = train->options;
-    int64_t batch = zr_default_batch(train->parameters, train->seq);
-    double lr = options->model_dir ? zr_default_lr_further(train->parameters) : zr_default_lr(train->parameters);
-    return (zr_config_facts){
-        .ranks = train->comm->size,
-        .micro_batch = (batch + train->comm->size - 1) / train->comm->size,
-        .total_steps = steps,
-        .warmup_steps = zr_default_warmup(steps),
-        .hidden = train->shape.width,
-        .lr = options->lr > 0 ? options->lr : lr,
-        .auto_dtype = zr_default_dtype(),
+    int64_t batch = zr_default_batch(train->parameters, train->seq), ranks = train->comm->size;
+    zr_config_facts facts = zr_resolve_facts(train->comm->size, train->parameters, steps);
+    facts.micro_batch = (batch + ranks - 1) / ranks;
+    facts.hidden = train->shape.width;
+    if (options->model_dir)
+        facts.lr = zr_default_lr_further(train->parameters);
+    if (options->lr > 0)
+        facts.lr = options->lr;
+    return facts;
+}
+
+// After the flags: those with fields of their own, and what a run that goes on keeps.
+static zero_status amend(zr_resolution *how, zr_config *config, zero_error *error)
+{
+    const zr_train *train = how->user;
+    ZERO_TRY(apply_fields(train, config, how->logger, error));
+    return zr_train_keep(train, config, how->facts.micro_batch, how->logger, error);
+}
+
+static zr_resolution resolution_of(zr_train *train, zr_config_facts facts, const zero_logger *logger)
+{
+    const zero_train_options *options = train->options;
+    return (zr_resolution){
+        .text = train->file_text,
+        .length = train->file_length,
+        .name = options->config_path,
+        .flags = options->overrides,
+        .flag_count = options->override_count,
+        .strict = options->strict,
+        .facts = facts,
+        .logger = logger,
+        .amend = amend,
+        .user = train,
     };
 }
 
-static zero_status make_config_by(const zr_train *train, const zr_config_facts *facts, const zero_logger *logger, zr_config **out, zero_error *error)
+static zero_status make_config(zr_train *train, int64_t steps, const zero_logger *logger, zr_config **out, zero_error *error)
 {
-    const zero_train_options *options = train->options;
-    zr_config *config = NULL;
-    zero_status status = zr_config_parse(train->file_text, train->file_length, options->config_path ? options->config_path : "defaults", &config, error);
-    for (int i = 0; i < options->override_count && status == ZERO_OK; i++) {
-        const zero_override *flag = &options->overrides[i];
-        status = override(config, train, flag->key, flag->value, flag->flag, logger, error);
-    }
-    if (status == ZERO_OK)
-        status = apply_fields(train, config, logger, error);
-    if (status == ZERO_OK)
-        status = zr_train_keep(train, config, facts->micro_batch, logger, error);
-    if (status == ZERO_OK && train->placement)
-        status = zr_placement_apply(train->placement, train->config, config, error);
-    if (status == ZERO_OK)
-        status = zr_config_defaults_apply(config, facts, logger, error);
-    if (status == ZERO_OK)
-        status = zr_config_resolve(config, facts, logger, error);
-    if (status == ZERO_OK) {
-        zr_train_tell_kept(train, config, logger);
-        *out = config;
-        return ZERO_OK;
-    }
-    zr_config_destroy(config);
-    return status;
-}
-
-static zero_status make_config(const zr_train *train, int64_t steps, const zero_logger *logger, zr_config **out, zero_error *error)
-{
-    const zr_config_facts facts = facts_of(train, steps);
-    return make_config_by(train, &facts, logger, out, error);
+    zr_resolution how = resolution_of(train, facts_of(train, steps), logger);
+    ZERO_TRY(zr_resolve(&how, out, error));
+    zr_train_tell_kept(train, *out, logger);
+    return ZERO_OK;
 }
 
 // Nothing is refused for the model's size or the text's length, which are not known yet: any will do.
@@ -84,8 +80,9 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
 {
     const zr_config_facts facts = {.ranks = train->comm->size, .micro_batch = 1, .total_steps = ZR_MAX(train->options->steps, 1), .auto_dtype = zr_default_dtype()};
     zr_config *config = NULL;
-    ZERO_TRY(zr_config_text_read(train->options->config_path, &train->file_text, &train->file_length, error));
-    zero_status status = make_config_by(train, &facts, NULL, &config, error);
+    ZERO_TRY(zr_resolve_text(train->options->config_path, &train->file_text, &train->file_length, error));
+    zr_resolution how = resolution_of(train, facts, NULL);
+    zero_status status = zr_resolve(&how, &config, error);
     zr_config_destroy(config);
     return status;
 }
@@ -128,44 +125,12 @@ zero_status zr_train_configure(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status say_placement(const zr_train *train, const zr_placement_answer *answer, zero_error *error)
-{
-    zr_buffer text = {0};
-    zr_placement_describe(answer, answer->chosen < 0 ? "; " : ZR_PLACEMENT_LINES, &text);
-    zero_status status = ZERO_OK;
-    if (answer->chosen < 0)
-        status = zr_fail(error, ZERO_ERR_LIMIT, "planning %s with libzero.offload auto: %s", train->model->name, text.failed ? "nothing fits" : text.data);
-    else if (!text.failed)
-        zr_log(&train->logger, ZERO_LOG_INFO, "offload  auto: %s", text.data);
-    zr_buffer_free(&text);
-    return status;
-}
-
-static zero_status resolve_placed(zr_train *train, const zr_placement *placement, zero_error *error)
-{
-    zr_config *config = NULL;
-    train->placement = zr_alloc(sizeof *train->placement, error);
-    if (!train->placement)
-        return ZERO_ERR_MEMORY;
-    *train->placement = *placement;
-    ZERO_TRY(make_config(train, train->steps, NULL, &config, error));
-    zr_config_destroy(train->config);
-    train->config = config;
-    return ZERO_OK;
-}
-
 zero_status zr_train_place(zr_train *train, zero_error *error)
 {
     const zero_options options = {.model = train->model, .comm = train->comm, .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
                                   .backend = train->options->backend, .logger = train->logger};
-    zr_placement_answer answer;
-    if (!train->config->offload.automatic)
-        return ZERO_OK;
-    ZERO_TRY(zr_placement_of(&options, &train->model_config, train->config, &answer, error));
-    zero_status status = say_placement(train, &answer, error);
-    if (status == ZERO_OK)
-        status = resolve_placed(train, &answer.at[answer.chosen], error);
-    return zr_comm_agree(train->comm, status, error);
+    const zr_resolution how = resolution_of(train, facts_of(train, train->steps), NULL);
+    return zr_placement_settle(&how, &options, &train->model_config, &train->config, error);
 }
 
 static void append_text(zr_buffer *out, const char *key, const char *text)

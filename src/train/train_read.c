@@ -2,6 +2,7 @@
 #include "base/random.h"
 #include "layers/layers.h"
 #include "model/unit.h"
+#include "setup/resolve.h"
 #include "setup/same_inputs.h"
 #include "train/train.h"
 
@@ -46,10 +47,7 @@ static zero_status read_shape(zr_train *train, zero_error *error)
         return zr_fail(error, ZERO_ERR_USAGE, "the tokenizer (%s) has %lld tokens, the model a vocabulary of %lld only", zr_tokenizer_name(train->tokenizer),
                        (long long)tokens, (long long)train->shape.vocab);
     train->seq = options->seq ? options->seq : train->shape.positions;
-    if (train->seq < 1 || train->seq > train->shape.positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "windows of %lld tokens (--seq): the model has a context of %lld", (long long)train->seq,
-                       (long long)train->shape.positions);
-    return ZERO_OK;
+    return zr_window_check(train->seq, train->shape.positions, error);
 }
 
 static zero_status open_corpus(zr_train *train, const char *const *arguments, int count, zr_corpus **out, zero_error *error)

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static void expect_refused(const char *path, const char *value, const char *part)
 {
@@ -255,30 +254,6 @@ static void test_what_is_not_json(void **state)
     expect_message(deep, "nested");
 }
 
-static void test_files(void **state)
-{
-    zero_error error;
-    zr_config *config;
-    assert_int_not_equal(zr_config_load("/", &config, &error), ZERO_OK);
-    assert_contains(error.message, "director");
-    assert_null(config);
-    assert_int_not_equal(zr_config_load("/nonexistent/ds.json", &config, &error), ZERO_OK);
-    assert_contains(error.message, "/nonexistent/ds.json");
-    char path[] = "/tmp/zr-config-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, (off_t)1 << 30), 0); // sparse: no byte is written
-    assert_int_not_equal(zr_config_load(path, &config, &error), ZERO_OK);
-    assert_contains(error.message, path);
-    assert_int_equal(ftruncate(fd, 0), 0);
-    assert_int_equal(write(fd, "{\"seed\": 3}", 11), 11);
-    assert_int_equal(zr_config_load(path, &config, &error), ZERO_OK);
-    assert_string_equal(config->name, path);
-    zr_config_destroy(config);
-    close(fd);
-    unlink(path);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,7 +267,6 @@ int main(void)
         cmocka_unit_test(test_old_names),
         cmocka_unit_test(test_silent_sections_and_liberties),
         cmocka_unit_test(test_what_is_not_json),
-        cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 // clang-format on
 
 #include "fixture.h"
-#include "setup/initialize.h"
+#include "setup/resolve.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,174 @@
+#include "setup/resolve.h"
+
+#include "base/file.h"
+#include "compute/compute.h"
+#include "setup/defaults.h"
+#include "setup/machine_facts.h"
+
+zero_status zr_resolve_text(const char *path, char **text, size_t *length, zero_error *error)
+{
+    *text = NULL;
+    *length = 0;
+    if (!path)
+        return ZERO_OK;
+    zero_status status = zr_file_read_stream(path, ZR_CONFIG_MAX_BYTES, text, length, error);
+    if (status == ZERO_OK || status == ZERO_ERR_MEMORY || !zr_path_exists(path))
+        return status;
+    if (error) // a directory, or too large: described in base/, for which this is a file like any other
+        error->status = ZERO_ERR_CONFIG;
+    return ZERO_ERR_CONFIG;
+}
+
+zr_config_facts zr_resolve_facts(int ranks, int64_t parameters, int64_t total_steps)
+{
+    return (zr_config_facts){
+        .ranks = ranks,
+        .total_steps = total_steps,
+        .warmup_steps = total_steps ? zr_default_warmup(total_steps) : 0,
+        .lr = zr_default_lr(parameters),
+        .auto_dtype = zr_default_dtype(),
+    };
+}
+
+static zero_status put_flags(zr_resolution *how, zr_config *config, zero_error *error)
+{
+    for (int i = 0; i < how->flag_count; i++) {
+        const zero_override *flag = &how->flags[i];
+        ZERO_TRY(zr_config_override(config, flag->key, flag->value, flag->flag, how->strict,
+                                    how->logger, error));
+    }
+    return how->amend ? how->amend(how, config, error) : ZERO_OK;
+}
+
+zero_status zr_resolve_read(zr_resolution *how, zr_config **out, zero_error *error)
+{
+    zr_config *config = NULL;
+    const char *name = how->name ? how->name : "defaults";
+    *out = NULL;
+    ZERO_TRY(zr_config_parse(how->text, how->length, name, &config, error));
+    zero_status status = ZERO_OK;
+    if (how->for_inference)
+        status = zr_config_keep_inference(config, error);
+    if (status == ZERO_OK)
+        status = put_flags(how, config, error);
+    if (status == ZERO_OK) {
+        *out = config;
+        return ZERO_OK;
+    }
+    zr_config_destroy(config);
+    return status;
+}
+
+zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_error *error)
+{
+    const zero_logger *choices = how->quiet ? NULL : how->logger;
+    if (!how->for_inference)
+        ZERO_TRY(zr_config_defaults_apply(config, &how->facts, choices, error));
+    return zr_config_resolve(config, &how->facts, how->logger, error);
+}
+
+zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error)
+{
+    ZERO_TRY(zr_resolve_read(how, out, error));
+    zero_status status = zr_resolve_finish(how, *out, error);
+    if (status == ZERO_OK)
+        return ZERO_OK;
+    zr_config_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+// What the file says of single types replaces what the policy has.
+static zr_precision precision_of(const zr_config *config)
+{
+    zr_precision precision = zr_precision_of(config->dtype, config->accumulation);
+    if (config->exact_world)
+        precision.gradients = precision.accumulator = ZERO_F32;
+    if (config->wire_given)
+        precision.gradients = config->wire_dtype;
+    if (config->wire_given && config->accumulation == 1)
+        precision.accumulator = config->wire_dtype;
+    if (config->accumulator_given)
+        precision.accumulator = config->accumulator_dtype;
+    return precision;
+}
+
+// What is on its way from NVMe is as much as the pipeline of section 6.2 (ZeRO-Infinity) has: the visit after the next one to be gathered,
+// and one more.
+static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
+{
+    zero_tier optimizer = inference ? ZERO_TIER_device : (zero_tier)o->optimizer;
+    int64_t ahead;
+    if (__builtin_mul_overflow(o->parameter_buffers, o->parameter_buffer_elems, &ahead))
+        ahead = INT64_MAX;
+    return (zr_tiering){
+        .parameters = (zero_tier)o->parameters,
+        .optimizer = optimizer,
+        .on_device = 1 - o->ratio,
+        .on_host = o->in_host,
+        .sub_group = o->sub_group ? o->sub_group : ZR_EACH_PARAMETER,
+        .read_ahead = !inference && o->read_ahead && o->optimizer_buffers > 1, // between steps one portion is in memory
+        .write_behind = !inference && o->write_behind && o->optimizer_buffers > 2,
+        .visits_ahead = 2,
+        .elems_ahead = ahead,
+        .block = o->block,
+        .persistent = o->persistent,
+        .persistent_most = o->persistent_most,
+        .live = ZR_MAX(o->live, 1), // 0 would be no limit
+        .reuse = o->reuse,
+    };
+}
+
+zr_settings zr_settings_of(const zr_config *config, bool inference)
+{
+    return (zr_settings){
+        .precision = precision_of(config),
+        .stage = (int)config->stage,
+        .accumulation = config->accumulation,
+        .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
+        .delayed = !inference && config->offload.delayed_from > 0,
+        .per_tensor_norms = !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
+        .exact_world = config->exact_world && !inference,
+        .decay_all = config->optimizer.decay_all,
+        .reduce_bucket = config->reduce_bucket,
+        .prefetch_bucket = config->prefetch_bucket,
+        .kept_by = config->kept_by,
+        .tiering = tiering_of(&config->offload, inference),
+        .checkpoints = inference ? 0 : config->offload.checkpoints,
+        .checkpoint_tier = inference ? ZERO_TIER_device : (zero_tier)config->offload.checkpoint_tier,
+        .inference = inference,
+    };
+}
+
+// A copy of the weights on each machine is shared by all its ranks.
+static zero_status check_machines(const zr_settings *settings, const zero_comm *comm, zero_error *error)
+{
+    if (settings->stage < 3 || comm->versions || settings->kept_by <= 1 || settings->kept_by == comm->machine_ranks)
+        return ZERO_OK;
+    if (comm->machine_ranks <= 1)
+        return zr_fail(error, ZERO_ERR_CONFIG, "zero_optimization.zero_hpz_partition_size is %lld, but a machine here has one rank, or its ranks cannot map each other's memory: it has to be 1",
+                       (long long)settings->kept_by);
+    return zr_fail(error, ZERO_ERR_CONFIG, "zero_optimization.zero_hpz_partition_size is %lld, but %d ranks share the memory of a machine here: it has to be %d, or 1 for no copy of the weights",
+                   (long long)settings->kept_by, comm->machine_ranks, comm->machine_ranks);
+}
+
+zero_status zr_plan_of(const zero_options *options, const zr_config *config, zr_queue *queue,
+                       zr_machine *machine, zr_plan **out, zero_error *error)
+{
+    zr_machine_fill(queue, options->comm, machine);
+    zr_machine_limit(machine, &config->offload, zr_local_ranks(options->comm));
+    zr_settings settings = zr_settings_of(config, options->inference);
+    ZERO_TRY(check_machines(&settings, options->comm, error));
+    zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch : config->micro_batch,
+                        .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype};
+    return zr_plan_create(options->model, &shape, &settings, machine, out, error);
+}
+
+zero_status zr_window_check(int64_t seq, int64_t positions, zero_error *error)
+{
+    if (seq >= 1 && seq <= positions)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "windows of %lld tokens (--seq): the model has a context of %lld", (long long)seq,
+                   (long long)positions);
+}
