@@ -14,6 +14,9 @@ uint16_t zr_f32_to_f16(float value);
 // overlap, except that from may be to where the type is F32.
 void zr_widen(zero_dtype dtype, const void *from, int64_t count, float *to);
 void zr_narrow(zero_dtype dtype, const float *from, int64_t count, void *to);
+// The same bits from what every processor runs.
+void zr_widen_portable(zero_dtype dtype, const void *from, int64_t count, float *to);
+void zr_narrow_portable(zero_dtype dtype, const float *from, int64_t count, void *to);
 int64_t zr_tensor_elements(const zero_tensor *tensor);
 size_t zr_tensor_bytes(const zero_tensor *tensor);
 

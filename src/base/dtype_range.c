@@ -124,24 +124,46 @@ static const range_kernels *kernels(void)
 }
 #endif
 
-void zr_widen(zero_dtype dtype, const void *from, int64_t count, float *to)
+static inline void widen(const range_kernels *kernels, zero_dtype dtype, const void *from,
+                         int64_t count, float *to)
 {
     assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16);
     if (dtype == ZERO_BF16)
-        kernels()->widen_bf16(from, count, (word *)to);
+        kernels->widen_bf16(from, count, (word *)to);
     else if (dtype == ZERO_F16)
-        kernels()->widen_f16(from, count, (single *)to);
+        kernels->widen_f16(from, count, (single *)to);
     else if (from != to && count > 0)
         memcpy(to, from, sizeof *to * (size_t)count);
 }
 
-void zr_narrow(zero_dtype dtype, const float *from, int64_t count, void *to)
+static inline void narrow(const range_kernels *kernels, zero_dtype dtype, const float *from,
+                          int64_t count, void *to)
 {
     assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16);
     if (dtype == ZERO_BF16)
-        kernels()->narrow_bf16((const word *)from, count, to);
+        kernels->narrow_bf16((const word *)from, count, to);
     else if (dtype == ZERO_F16)
-        kernels()->narrow_f16((const single *)from, count, to);
+        kernels->narrow_f16((const single *)from, count, to);
     else if (from != to && count > 0)
         memcpy(to, from, sizeof *from * (size_t)count);
+}
+
+void zr_widen(zero_dtype dtype, const void *from, int64_t count, float *to)
+{
+    widen(kernels(), dtype, from, count, to);
+}
+
+void zr_narrow(zero_dtype dtype, const float *from, int64_t count, void *to)
+{
+    narrow(kernels(), dtype, from, count, to);
+}
+
+void zr_widen_portable(zero_dtype dtype, const void *from, int64_t count, float *to)
+{
+    widen(&portable, dtype, from, count, to);
+}
+
+void zr_narrow_portable(zero_dtype dtype, const float *from, int64_t count, void *to)
+{
+    narrow(&portable, dtype, from, count, to);
 }

@@ -92,6 +92,11 @@ static const zr_tree_leaves portable[] = {
     [ZERO_F16] = {.add = add_f16, .pair = pair_f16, .four = four_f16},
 };
 
+const zr_tree_leaves *zr_tree_leaves_portable(zero_dtype dtype)
+{
+    return &portable[dtype];
+}
+
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,f16c")))
 
@@ -186,11 +191,12 @@ static const zr_tree_leaves avx2[] = {
 // As base/dtype_range.c asks the processor.
 const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &avx2[dtype] : &portable[dtype];
+    bool offered = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return offered ? &avx2[dtype] : zr_tree_leaves_portable(dtype);
 }
 #else
 const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype)
 {
-    return &portable[dtype];
+    return zr_tree_leaves_portable(dtype);
 }
 #endif

@@ -13,7 +13,9 @@ typedef struct zr_tree_leaves {
     zr_tree_leaf *four; // out = (src[0] + src[1]) + (src[2] + src[3])
 } zr_tree_leaves;
 
-// Of sources of F32, BF16 or F16: the fastest that this processor runs, or those that every one does.
+// Of sources of F32, BF16 or F16: the fastest that this processor runs.
 const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype);
+// Those that every processor runs, with the same bits.
+const zr_tree_leaves *zr_tree_leaves_portable(zero_dtype dtype);
 
 #endif
