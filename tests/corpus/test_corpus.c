@@ -62,12 +62,19 @@ static void test_records(void **state)
     close_opened(&o);
 }
 
-static void test_a_tenth_of_the_records(void **state)
+// twenty.jsonl: records of two letters each, aa to tt.
+static void put_twenty_records(void)
 {
-    char text[2048] = "", expected[256] = "";
+    char text[2048] = "";
     for (int i = 0; i < 20; i++)
         sprintf(text + strlen(text), "{\"text\": \"%c%c\"}\n", 'a' + i, 'a' + i);
     put_text("twenty.jsonl", text);
+}
+
+static void test_a_tenth_of_the_records(void **state)
+{
+    char expected[256] = "";
+    put_twenty_records();
     for (int i = 0; i < 18; i++)
         sprintf(expected + strlen(expected), "%c%c|", 'a' + i, 'a' + i);
     opened o = open_well(words, 3, true, "twenty.jsonl", NULL);
@@ -222,6 +229,7 @@ static void test_characters_of_all(void **state)
     zr_corpus *corpus;
     zr_tokenizer *chars;
     zero_error error;
+    put_twenty_records();
     assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
     assert_int_equal(zr_corpus_characters(corpus, &chars, NULL), ZERO_OK);
     assert_int_equal(zr_tokenizer_vocabulary(chars), 21); // a to t, and the new line that ends records
@@ -277,6 +285,7 @@ static void test_pieces_do_not_show(void **state)
 static void test_no_memory(void **state)
 {
     opened o;
+    put_twenty_records();
     int64_t before = zr_alloc_count();
     assert_int_equal(open_as(&o, bytes, 256, 4, true, NULL, "twenty.jsonl", "?.txt"), ZERO_OK);
     close_opened(&o);

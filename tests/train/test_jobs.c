@@ -124,16 +124,25 @@ static int collect(void *user, int64_t prompt, const char *bytes, size_t length)
     return ++e->calls == e->stop_after;
 }
 
-// Longer than the context of 16, so that the window slides; and stopped by the receiver.
-static void test_generation(void **state)
+// The model of a run of this name, of contexts of 16, which has learnt what it can of the text.
+static char *train_model(const char *name)
 {
     rank_job jobs[MOST_RANKS];
-    char *out = path_of("generating"), *model = path_of("generating/model");
-    zero_train_options train_options = usual_options(out);
-    train_options.lr = 1e-2;
-    train_options.steps = 40;
-    train_ranks(1, &train_options, jobs);
+    char *out = path_of(name), *model = zr_sprintf(NULL, "%s/model", out);
+    assert_non_null(model);
+    zero_train_options options = usual_options(out);
+    options.lr = 1e-2;
+    options.steps = 40;
+    train_ranks(1, &options, jobs);
     assert_int_equal(jobs[0].status, ZERO_OK);
+    zr_free(out);
+    return model;
+}
+
+// Longer than the context, so that the window slides; and stopped by the receiver.
+static void test_generation(void **state)
+{
+    char *model = train_model("generating");
     emitted all = {0}, some = {.stop_after = 5};
     const char *prompt = "a prompt longer than sixteen";
     zero_generate_options options = {.struct_size = sizeof options, .model_dir = model, .prompts = &prompt, .prompt_count = 1, .tokens = 50,
@@ -148,7 +157,6 @@ static void test_generation(void **state)
     assert_int_equal(zero_generate(&options, NULL), ZERO_ERR_USAGE);
     zr_buffer_free(&all.text);
     zr_buffer_free(&some.text);
-    zr_free(out);
     zr_free(model);
 }
 
@@ -171,10 +179,10 @@ static void count(void *user, int64_t prompt, zero_finish why, int64_t tokens)
     s->finished++;
 }
 
-// Of the model that test_generation has trained: contexts of 16 that slide, two places for three prompts.
+// Contexts that slide, two places for three prompts.
 static void test_several_prompts(void **state)
 {
-    char *model = path_of("generating/model");
+    char *model = train_model("several");
     const char *prompts[] = {"the 3 of", NULL, "a prompt longer than sixteen"};
     several together = {0}, other = {0};
     zero_error error = {0};
