@@ -188,9 +188,13 @@ static void sort(zr_placement_answer *answer)
     answer->chosen = answer->count && answer->at[0].fits ? 0 : -1;
 }
 
-static zero_status measure(search *s, zero_error *error)
+static zero_status find_speed(search *s, zero_error *error)
 {
     const zr_placement_question *q = s->question;
+    if (q->speed) {
+        s->answer->speed = *q->speed;
+        return ZERO_OK;
+    }
     const char *directory = first_path(q->config);
     zr_placement plain = {.stage = was_said(q->config, STAGE) ? (int)q->config->stage : 0};
     zr_plan *plan = NULL;
@@ -214,7 +218,7 @@ zero_status zr_placement_choose(const zr_placement_question *question, zr_placem
     search s = {.question = question, .machine = question->machine, .answer = out};
     s.models[0] = (zero_model *)question->model;
     *out = (zr_placement_answer){.chosen = -1, .with_disk = find_paths(question->config) != NULL};
-    zero_status status = measure(&s, error);
+    zero_status status = find_speed(&s, error);
     if (status == ZERO_OK)
         status = try_all(&s, error);
     if (status == ZERO_OK)

@@ -34,6 +34,9 @@ typedef struct zr_placement_question {
     zero_comm *comm;               // whose ranks choose together; one rank of its own where others are only planned
     const char *backend;           // that the engine will have; NULL: cpu
     const zero_logger *logger;
+    // What the machine reaches, where it is known; the disk's room is then machine.tier_limit's.
+    // NULL: the machine is measured and the disk is asked.
+    const zr_speed *speed;
 } zr_placement_question;
 
 typedef struct zr_placement_answer {

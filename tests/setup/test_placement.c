@@ -12,10 +12,13 @@
 
 #include <cmocka.h>
 
-static const char *scratch(void)
-{
-    return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-}
+// Made up, so that what is chosen does not depend on the machine or its day.
+static const zr_speed usual = {
+    .micro_batch = 0.02, .copy = 10e9, .update = 10e9, .checksum = 8e9,
+    .read = 2e9, .write = 1e9, .mix = 1.5e9,
+};
+enum { DISK_BYTES = 1 << 30 };
+#define DISK ", \"nvme_path\": \"/a/disk\"" // which nobody looks at
 
 typedef struct choice {
     zr_placement_answer answer;
@@ -40,8 +43,9 @@ static void must(zero_status status, const zero_error *error)
         fail_msg("%s: %s", zero_status_name(status), error->message);
 }
 
-// Of two ranks of a small model, with these bytes a rank; 0: no budget.
-static choice choose(const char *zero, const char *libzero, int64_t device, int64_t host)
+// Of two ranks of a small model, with these bytes a rank; 0: no budget. speed NULL: measured.
+static choice choose_at(const zr_speed *speed, const char *zero, const char *libzero,
+                        int64_t device, int64_t host)
 {
     const zr_config_facts facts = {.ranks = 2, .total_steps = 10, .lr = 1e-3, .auto_dtype = ZERO_F32};
     choice c = {.resolved = parse(zero, libzero), .parsed = parse(zero, libzero)};
@@ -57,10 +61,12 @@ static choice choose(const char *zero, const char *libzero, int64_t device, int6
     must(zr_queue_open("cpu", NULL, 1, &queue, &error), &error);
     must(zr_config_resolve(c.resolved, &facts, NULL, &error), &error);
     zr_placement_question question = {.model = model, .shape = &shape, .config = c.resolved, .comm = self, .sharers = 2, .batch = {.batch = 2, .seq = 64, .threads = 1, .dtype = ZERO_BF16}};
+    question.speed = speed;
     zr_machine_fill(queue, NULL, &question.machine);
     question.machine.ranks = question.machine.machine_ranks = 2;
     question.machine.tier_limit[ZERO_TIER_device] = device;
     question.machine.tier_limit[ZERO_TIER_host] = host;
+    question.machine.tier_limit[ZERO_TIER_nvme] = DISK_BYTES;
     must(zr_placement_choose(&question, &c.answer, &error), &error);
     if (c.answer.chosen >= 0) {
         c.chosen = c.answer.at[c.answer.chosen];
@@ -71,6 +77,11 @@ static choice choose(const char *zero, const char *libzero, int64_t device, int6
     zero_comm_destroy(self);
     zr_lm_free(model);
     return c;
+}
+
+static choice choose(const char *zero, const char *libzero, int64_t device, int64_t host)
+{
+    return choose_at(&usual, zero, libzero, device, host);
 }
 
 static void end(choice *c)
@@ -93,20 +104,19 @@ static void check(const choice *c, int64_t device, int64_t host)
 
 static void farther_tiers_as_budgets_shrink(void **state)
 {
-    char nvme[128];
-    snprintf(nvme, sizeof nvme, ", \"nvme_path\": \"%s\"", scratch());
-    choice all = choose("", nvme, 0, 0);
+    choice all = choose("", DISK, 0, 0);
     check(&all, 0, 0);
     assert_int_equal(all.answer.count, 16);
+    assert_memory_equal(&all.answer.speed, &usual, sizeof usual);
     int64_t of_states = all.answer.at[0].tiers[0];
-    choice less = choose("", nvme, of_states / 2, 0);
+    choice less = choose("", DISK, of_states / 2, 0);
     check(&less, of_states / 2, 0);
     assert_true(less.chosen.optimizer != ZERO_TIER_device);
-    choice least = choose("", nvme, of_states / 2, of_states / 6);
+    choice least = choose("", DISK, of_states / 2, of_states / 6);
     check(&least, of_states / 2, of_states / 6);
     assert_true(least.chosen.optimizer == ZERO_TIER_nvme);
     assert_int_equal(least.parsed->offload.optimizer_paths.count, 1);
-    assert_string_equal(least.parsed->offload.optimizer_paths.at[0], scratch());
+    assert_string_equal(least.parsed->offload.optimizer_paths.at[0], "/a/disk");
     end(&all);
     end(&less);
     end(&least);
@@ -114,13 +124,13 @@ static void farther_tiers_as_budgets_shrink(void **state)
 
 static void tiles_only_where_nothing_else_fits(void **state)
 {
-    char nvme[128];
-    snprintf(nvme, sizeof nvme, ", \"nvme_path\": \"%s\"", scratch());
-    choice whole = choose("\"stage\": 3, \"offload_param\": {\"device\": \"nvme\"}, \"offload_optimizer\": {\"device\": \"nvme\"}", nvme, 0, 0);
+    choice whole = choose("\"stage\": 3, \"offload_param\": {\"device\": \"nvme\"},"
+                          "\"offload_optimizer\": {\"device\": \"nvme\"}",
+                          DISK, 0, 0);
     check(&whole, 0, 0);
     assert_true(whole.answer.count == 1 && whole.chosen.tiles == 0 && whole.chosen.sub_group == 0);
     int64_t device = whole.chosen.tiers[ZERO_TIER_device] * 9 / 10;
-    choice tiled = choose("", nvme, device, whole.chosen.tiers[ZERO_TIER_host]);
+    choice tiled = choose("", DISK, device, whole.chosen.tiers[ZERO_TIER_host]);
     if (tiled.answer.chosen >= 0) {
         check(&tiled, device, whole.chosen.tiers[ZERO_TIER_host]);
         assert_int_equal(tiled.parsed->offload.tiles_embedding > 1, tiled.chosen.tiles > 0);
@@ -142,6 +152,25 @@ static void what_was_said_stays(void **state)
     end(&c);
 }
 
+// On a disk that is there, of which nothing is known. One placement is open: no clock decides.
+static void what_is_not_given_is_measured(void **state)
+{
+    char nvme[128];
+    const char *directory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(nvme, sizeof nvme, ", \"nvme_path\": \"%s\"", directory);
+    choice c = choose_at(NULL,
+                         "\"stage\": 3, \"offload_param\": {\"device\": \"none\"},"
+                         "\"offload_optimizer\": {\"device\": \"nvme\"}",
+                         nvme, 0, 0);
+    const zr_speed *speed = &c.answer.speed;
+    assert_int_equal(c.answer.count, 1);
+    assert_true(speed->micro_batch > 0 && speed->copy > 0);
+    assert_true(speed->update > 0 && speed->checksum > 0);
+    assert_true(speed->read > 0 && speed->write > 0 && speed->mix > 0);
+    check(&c, 0, 0);
+    end(&c);
+}
+
 static void nothing_fits(void **state)
 {
     zr_buffer text = {0};
@@ -160,6 +189,7 @@ int main(void)
         cmocka_unit_test(farther_tiers_as_budgets_shrink),
         cmocka_unit_test(tiles_only_where_nothing_else_fits),
         cmocka_unit_test(what_was_said_stays),
+        cmocka_unit_test(what_is_not_given_is_measured),
         cmocka_unit_test(nothing_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
