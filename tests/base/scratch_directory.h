@@ -11,6 +11,7 @@
 // clang-format on
 
 #include "base/file.h"
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,18 @@ static inline void scratch_write(scratch *made, const char *name, const char *te
     assert_non_null(file);
     assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
     assert_int_equal(fclose(file), 0);
+}
+
+// How many files and directories lie in it, hidden ones too.
+static inline int scratch_entries(const char *directory)
+{
+    DIR *stream = opendir(directory);
+    int count = 0;
+    assert_non_null(stream);
+    while (readdir(stream))
+        count++;
+    closedir(stream);
+    return count - 2; // . and ..
 }
 
 #define assert_contains(text, part)                                              \

@@ -3,7 +3,6 @@
 #include "scratch_directory.h"
 
 #include "base/alloc.h"
-#include <dirent.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -77,16 +76,6 @@ static void arm(fault_kind kind, int errnum, int skip, int count)
     fault.left = count;
 }
 
-static int entries(const char *directory)
-{
-    DIR *stream = opendir(directory);
-    int count = 0;
-    for (struct dirent *entry = readdir(stream); entry; entry = readdir(stream))
-        count += entry->d_name[0] != '.';
-    closedir(stream);
-    return count;
-}
-
 static void assert_content(const char *path, const char *expected)
 {
     char *data;
@@ -103,7 +92,7 @@ static void the_order_is_write_sync_rename_sync(void **state)
     assert_int_equal(zr_file_write_durable(scratch_path(dir, "f"), "new", 3, NULL), ZERO_OK);
     assert_string_equal(fault.order, "wfrf");
     assert_content(dir->path, "new");
-    assert_int_equal(entries(dir->directory), 1);
+    assert_int_equal(scratch_entries(dir->directory), 1);
     assert_int_equal(zr_file_write_durable(dir->path, "", 0, NULL), ZERO_OK);
     assert_content(dir->path, "");
 }
@@ -125,7 +114,7 @@ static void a_failure_keeps_the_old_content(void **state)
         assert_contains(error.message, dir->path);
         arm(FAULT_NONE, 0, 0, 0);
         assert_content(dir->path, "old");
-        assert_int_equal(entries(dir->directory), 1);
+        assert_int_equal(scratch_entries(dir->directory), 1);
     }
 }
 
@@ -138,7 +127,7 @@ static void a_directory_that_is_not_synced_is_reported(void **state)
     assert_contains(error.message, "the directory");
     arm(FAULT_NONE, 0, 0, 0);
     assert_content(dir->path, "new");
-    assert_int_equal(entries(dir->directory), 1);
+    assert_int_equal(scratch_entries(dir->directory), 1);
 }
 
 static void short_and_interrupted_transfers_go_on(void **state)
@@ -173,11 +162,11 @@ static void discarded_files_leave_nothing(void **state)
     arm(FAULT_NONE, 0, 0, 0);
     assert_int_equal(zr_durable_open(scratch_path(dir, "f"), &file, NULL), ZERO_OK);
     assert_int_equal(zr_durable_open(dir->path, &beside, NULL), ZERO_OK); // two of one name do not disturb each other
-    assert_int_equal(entries(dir->directory), 2);
+    assert_int_equal(scratch_entries(dir->directory), 2);
     zr_durable_discard(&file);
     zr_durable_discard(&file);
     zr_durable_discard(&beside);
-    assert_int_equal(entries(dir->directory), 0);
+    assert_int_equal(scratch_entries(dir->directory), 0);
 }
 
 static void places_that_cannot_be_written_are_named(void **state)
@@ -189,7 +178,7 @@ static void places_that_cannot_be_written_are_named(void **state)
     assert_contains(error.message, "absent/f");
     assert_int_equal(zr_directory_create(scratch_path(dir, "d"), NULL), ZERO_OK);
     assert_int_equal(zr_file_write_durable(dir->path, "x", 1, &error), ZERO_ERR_IO); // a directory of that name
-    assert_int_equal(entries(dir->directory), 1);
+    assert_int_equal(scratch_entries(dir->directory), 1);
 }
 
 static void every_failing_allocation_is_reported(void **state)
@@ -202,7 +191,7 @@ static void every_failing_allocation_is_reported(void **state)
         assert_int_equal(zr_file_write_durable(dir->path, "new", 3, NULL), ZERO_ERR_MEMORY);
         zr_alloc_fail_at(0);
         assert_content(dir->path, "old");
-        assert_int_equal(entries(dir->directory), 1);
+        assert_int_equal(scratch_entries(dir->directory), 1);
     }
     zr_alloc_fail_at(4);
     assert_int_equal(zr_file_write_durable(dir->path, "new", 3, NULL), ZERO_OK);

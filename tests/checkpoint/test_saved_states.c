@@ -10,7 +10,6 @@
 #include "checkpoint/states.h"
 #include "st_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -131,16 +130,6 @@ static int save_in_a_child(const char *directory, int step, int in, int reason)
     return WEXITSTATUS(status);
 }
 
-static int files_in(const char *directory)
-{
-    int count = 0;
-    DIR *open = opendir(directory);
-    for (struct dirent *entry; (entry = readdir(open));)
-        count += entry->d_name[0] != '.' || strlen(entry->d_name) > 2;
-    closedir(open);
-    return count;
-}
-
 // Every call: killed, then full, then broken. What was there stays, until what is new is there.
 static void old_or_new_whatever_happens(void **unused)
 {
@@ -163,13 +152,13 @@ static void old_or_new_whatever_happens(void **unused)
                 bool old = found == (replaces ? 1 : -1);
                 assert_true(ended == 1 ? old : ended == DIED ? old || found == 2 : found == 2);
                 if (reasons[r] && ended != 0) // who fails cleans up
-                    assert_int_equal(files_in(parent), found >= 0);
+                    assert_int_equal(scratch_entries(parent), found >= 0);
                 assert_true(in < 200);
             }
             assert_true(deaths > 8);
             assert_int_equal(save_in_a_child(directory, 3, 0, 0), 0); // and the next save finds its way
             assert_int_equal(step_of(directory), 3);
-            assert_int_equal(files_in(parent), 1);
+            assert_int_equal(scratch_entries(parent), 1);
         }
     model[1].shape[0] = sizes[1] = 301;
     zr_directory_remove(parent, NULL);
@@ -238,7 +227,7 @@ static void what_is_given_up_ends_and_leaves_nothing(void **unused)
     assert_int_equal(zr_states_save_part(saving, 0, &error), ZERO_ERR_CANCELLED);
     assert_int_equal(zr_states_save_moved(saving), 0);
     zr_states_save_abandon(saving);
-    assert_int_equal(files_in(parent), 0);
+    assert_int_equal(scratch_entries(parent), 0);
     zero_comm_destroy(s.comm);
     zr_directory_remove(parent, NULL);
 }
@@ -261,7 +250,7 @@ static void no_memory(void **unused)
         assert_true(status == ZERO_ERR_MEMORY || (status == ZERO_OK && n > 10));
         assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
         assert_int_equal(step_of(directory), 2);
-        assert_int_equal(files_in(parent), 1);
+        assert_int_equal(scratch_entries(parent), 1);
     }
     status = ZERO_ERR_MEMORY;
     for (int64_t n = 1; status != ZERO_OK; n++) {

@@ -6,7 +6,6 @@
 #include "st_files.h"
 #include "array_view.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -208,17 +207,6 @@ static job load_job(const char *path)
     return all;
 }
 
-static int count_files(const char *directory)
-{
-    DIR *stream = opendir(directory);
-    int count = 0;
-    assert_non_null(stream);
-    for (struct dirent *entry; (entry = readdir(stream));)
-        count += entry->d_name[0] != '.';
-    closedir(stream);
-    return count;
-}
-
 // All ranks return `status` and the same message, but for "rank R: " in front of it on the others.
 static void assert_all_say(const job *all, int ranks, zero_status status, const char *says)
 {
@@ -249,7 +237,7 @@ static void test_the_same_file_from_any_number_of_ranks(void **state)
         size_t length;
         run(&save, ranks[i]);
         assert_success(&save, ranks[i]);
-        assert_int_equal(count_files(made->directory), 1);
+        assert_int_equal(scratch_entries(made->directory), 1);
         run(&load, 8 / ranks[i]);
         assert_success(&load, 8 / ranks[i]);
         assert_int_equal(zr_file_read(save.path, 1 << 20, &data, &length, NULL), ZERO_OK);
@@ -331,7 +319,7 @@ static void sweep(scratch *made, int ranks, int rank, enum fault kind, zero_stat
         save.kind = kind;
         save.fault_in = nth;
         run(&save, ranks);
-        assert_int_equal(count_files(made->directory), 1);
+        assert_int_equal(scratch_entries(made->directory), 1);
         if (save.status[0] == ZERO_OK) {
             assert_success(&save, ranks);
             break;
@@ -374,7 +362,7 @@ static void test_ranges_that_leave_a_hole(void **state)
         save.missing = 7;
         run(&save, ranks);
         assert_all_say(&save, ranks, ZERO_ERR_INTERNAL, "hold 3150 elements of a model of 3157");
-        assert_int_equal(count_files(made->directory), 0);
+        assert_int_equal(scratch_entries(made->directory), 0);
     }
 }
 

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "array_view.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -98,17 +97,6 @@ static void run_ranks(const char *path, const char *dying, int *wait_status)
     assert_int_equal(left, 0);
 }
 
-static int count_files(const char *directory)
-{
-    DIR *stream = opendir(directory);
-    int count = 0;
-    assert_non_null(stream);
-    for (struct dirent *entry; (entry = readdir(stream));)
-        count += entry->d_name[0] != '.';
-    closedir(stream);
-    return count;
-}
-
 static void test_the_file_of_one_rank(void **state)
 {
     scratch *made = *state;
@@ -126,7 +114,7 @@ static void test_the_file_of_one_rank(void **state)
     assert_int_equal(zr_file_read(made->path, 1 << 20, &data[1], &length[1], NULL), ZERO_OK);
     assert_int_equal(length[0], length[1]);
     assert_memory_equal(data[0], data[1], length[0]);
-    assert_int_equal(count_files(made->directory), 2);
+    assert_int_equal(scratch_entries(made->directory), 2);
     zr_free(data[0]);
     zr_free(data[1]);
 }
@@ -147,7 +135,7 @@ static void test_a_rank_killed_while_it_writes(void **state)
     assert_true(WIFSIGNALED(wait_status[1]) && WTERMSIG(wait_status[1]) == SIGKILL);
     assert_true(WIFEXITED(wait_status[0]) && WEXITSTATUS(wait_status[0]) == ZERO_ERR_PEER);
     assert_true(WIFEXITED(wait_status[2]) && WEXITSTATUS(wait_status[2]) == ZERO_ERR_PEER);
-    assert_int_equal(count_files(made->directory), 0);
+    assert_int_equal(scratch_entries(made->directory), 0);
 }
 
 int main(int count, char **arguments)

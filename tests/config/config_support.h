@@ -55,6 +55,15 @@ static inline zr_config *resolved(const char *text, const zr_config_facts *facts
     return config;
 }
 
+static inline zr_config *resolved_well(const char *text, const zr_config_facts *facts, recorder *to)
+{
+    zero_error error;
+    zr_config *config = resolved(text, facts, to, &error);
+    if (!config)
+        fail_msg("%s: %s", text, error.message);
+    return config;
+}
+
 #define assert_contains(text, part)                                   \
     do {                                                              \
         if (!strstr((text), (part)))                                  \

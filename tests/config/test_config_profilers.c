@@ -7,11 +7,7 @@ static const zr_config_facts facts = {FACTS};
 
 static zr_config *must_resolve(const char *text, recorder *log)
 {
-    zero_error error;
-    zr_config *config = resolved(text, &facts, log, &error);
-    if (!config)
-        fail_msg("%s: %s", text, error.message);
-    return config;
+    return resolved_well(text, &facts, log);
 }
 
 static void test_off(void **state)

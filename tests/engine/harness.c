@@ -2,10 +2,17 @@
 
 #include "setup/initialize.h"
 
+#include <math.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { MOST_RANKS = 16 };
 
 typedef struct rank_job {
     const harness_case *c;
@@ -21,6 +28,24 @@ static void must(zero_status status, const zero_error *error, const char *what)
         return;
     fprintf(stderr, "%s: %s: %s\n", what, zero_status_name(status), error->message);
     abort();
+}
+
+const char *harness_scratch(void)
+{
+    const char *chosen = getenv("TMPDIR");
+    return chosen ? chosen : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+}
+
+const char *harness_tiers(int optimizer, int parameters)
+{
+    static const char *const devices[] = {"none", "cpu", "nvme"};
+    static char text[512];
+    snprintf(text, sizeof text,
+             "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"},"
+             "\"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"},"
+             "\"sub_group_size\": 3000, \"stage3_param_persistence_threshold\": 0",
+             devices[optimizer], harness_scratch(), devices[parameters], harness_scratch());
+    return text;
 }
 
 void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets)
@@ -217,10 +242,43 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
 
 void harness_run(const harness_case *c, harness_result *out)
 {
-    harness_failure ranks[16];
+    harness_failure ranks[MOST_RANKS];
     harness_try(c, out, ranks);
     for (int r = 0; r < c->ranks; r++)
         must(ranks[r].status, &ranks[r].error, "a rank");
+}
+
+void harness_expect_held(const harness_result *result)
+{
+    for (int tier = 0; tier < ZERO_TIER_COUNT; tier++)
+        for (int m = 0; m < ZERO_MEM_COUNT; m++)
+            assert_int_equal(result->memory.planned[tier][m], result->memory.held[tier][m]);
+}
+
+void harness_stages_agree(harness_case c)
+{
+    static harness_result reference, other;
+    c.stage = 0;
+    harness_run(&c, &reference);
+    assert_true(isfinite(reference.loss[0]) && reference.norm[0] > 0);
+    assert_true(reference.loss[1] != reference.loss[0]);
+    harness_expect_held(&reference);
+    for (c.stage = 1; c.stage <= 3; c.stage++) {
+        harness_run(&c, &other);
+        assert_true(harness_equal(&reference, &other));
+        harness_expect_held(&other);
+    }
+}
+
+void harness_refused(const harness_case *c, zero_status status, const char *words)
+{
+    static harness_result out;
+    harness_failure ranks[MOST_RANKS];
+    harness_try(c, &out, ranks);
+    for (int r = 0; r < c->ranks; r++)
+        if (ranks[r].status != status || !strstr(ranks[r].error.message, words))
+            fail_msg("rank %d: %s, \"%s\", not %s, \"%s\"", r, zero_status_name(ranks[r].status),
+                     ranks[r].error.message, zero_status_name(status), words);
 }
 
 bool harness_equal(const harness_result *a, const harness_result *b)

@@ -51,8 +51,20 @@ void harness_run(const harness_case *c, harness_result *out);
 // The same, where ranks may fail: what each returned.
 typedef struct harness_failure { zero_status status; zero_error error; } harness_failure;
 void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks);
+// The bytes that were planned are the bytes that are held, on every tier.
+void harness_expect_held(const harness_result *result);
+// At stages 0 to 3 the case trains, ends in the same bits and holds what was planned.
+void harness_stages_agree(harness_case c);
+// Every rank refuses it, with this status and these words in its message.
+void harness_refused(const harness_case *c, zero_status status, const char *words);
 // True if losses, norms and parameters are the same bits.
 bool harness_equal(const harness_result *a, const harness_result *b);
+
+// A directory for states and checkpoints: in memory where the user names no other.
+const char *harness_scratch(void);
+// The zero_optimization that puts states and parameters on these zero_tiers, all of them in several
+// sub-groups. Holds until the next call.
+const char *harness_tiers(int optimizer, int parameters);
 
 // The micro-batch g of a step: tokens and targets (batch, seq) of a fixed pseudo-random text.
 #define HARNESS_SEQ 8

@@ -20,11 +20,6 @@
 #include <unistd.h>
 #include <zero/comm.h>
 
-static const char *scratch(void)
-{
-    return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-}
-
 static const char *const devices[] = {"none", "cpu", "nvme"};
 static const char *const precisions[] = {"\"bf16\": {\"enabled\": false}", "\"bf16\": {\"enabled\": true}", "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 20, \"hysteresis\": 1}"};
 
@@ -34,7 +29,7 @@ static void run(harness_case c, int optimizer, int parameters, int precision, in
     snprintf(tiers, sizeof tiers,
              "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"sub_group_size\": 2048, "
              "\"stage3_param_persistence_threshold\": 0",
-             devices[optimizer], scratch(), devices[parameters], scratch());
+             devices[optimizer], harness_scratch(), devices[parameters], harness_scratch());
     snprintf(text, sizeof text, start ? "%s, \"libzero\": {\"delayed_update\": {\"start_step\": %d}}" : "%s", precisions[precision], start);
     c.tiers = tiers;
     c.precision = text;
@@ -239,7 +234,7 @@ static void who_looks_between_steps_changes_nothing(void **state)
 {
     for (int nvme = 0; nvme < 2; nvme++) {
         char tiers[256];
-        snprintf(tiers, sizeof tiers, "\"stage\": 3, \"sub_group_size\": 2048, \"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}", devices[1 + nvme], scratch());
+        snprintf(tiers, sizeof tiers, "\"stage\": 3, \"sub_group_size\": 2048, \"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}", devices[1 + nvme], harness_scratch());
         trainee watched = begin(tiers, DELAYED), alone = begin(tiers, DELAYED);
         float *values = malloc((size_t)count_all() * sizeof *values), *same = malloc((size_t)count_all() * sizeof *values);
         for (int s = 0; s < STEPS; s++) {
@@ -279,7 +274,7 @@ static void backward_waits_for_a_slow_update(void **state)
 {
     static harness_result quick, late;
     char tiers[256];
-    snprintf(tiers, sizeof tiers, "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"pipeline_read\": false}, \"sub_group_size\": 512", scratch());
+    snprintf(tiers, sizeof tiers, "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"pipeline_read\": false}, \"sub_group_size\": 512", harness_scratch());
     harness_case c = {.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .tiers = tiers, .precision = FROM_ONE};
     harness_run(&c, &quick);
     c.faults = &(zr_io_faults){.transfer = slow, .overwrite = true};
@@ -292,7 +287,7 @@ static void an_update_that_fails_ends_the_run(void **state)
     static const int64_t after[] = {0, 20, 60, 150};
     static harness_result r;
     char tiers[256];
-    snprintf(tiers, sizeof tiers, NVME, scratch());
+    snprintf(tiers, sizeof tiers, NVME, harness_scratch());
     for (int i = 0; i < (int)(sizeof after / sizeof *after); i++) {
         harness_failure ranks[2];
         int named = 0;

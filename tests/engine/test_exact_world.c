@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MICRO_BATCHES = 8, MOST = 64, ELEMS = 1500, SAVED = 2 };
 
@@ -47,21 +46,6 @@ static void same_in_every_world(harness_case c, int most, const char *what)
         if (!harness_equal(&reference, &other))
             fail_msg("stage %d, %s: %d ranks have other bits than one", c.stage, what, ranks);
     }
-}
-
-static const char *scratch(void)
-{
-    return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-}
-
-static const char *tiers(int optimizer, int parameters)
-{
-    static const char *const devices[] = {"none", "cpu", "nvme"};
-    static char text[512];
-    snprintf(text, sizeof text,
-             "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"sub_group_size\": 3000, "
-             "\"stage3_param_persistence_threshold\": 0", devices[optimizer], scratch(), devices[parameters], scratch());
-    return text;
 }
 
 // Gradients of MOST micro-batches, whose sum depends on its order.
@@ -153,7 +137,7 @@ static void every_tier(void **state)
 {
     for (int stage = SANITIZED ? 3 : 1; stage <= 3; stage++)
         for (int tier = 1; tier <= 2; tier++) {
-            harness_case c = {.stage = stage, .batch = 1, .precision = policies[1 + tier % 2], .tiers = tiers(tier, stage == 3 ? tier : 0)};
+            harness_case c = {.stage = stage, .batch = 1, .precision = policies[1 + tier % 2], .tiers = harness_tiers(tier, stage == 3 ? tier : 0)};
             same_in_every_world(c, 4, c.tiers);
             c.tiers = NULL;
             run_on(c, 2, &reference); // other is on its tier
@@ -171,10 +155,10 @@ static void every_optimizer(void **state)
 static void tiles_and_delayed_updates(void **state)
 {
     same_in_every_world((harness_case){.stage = 3, .batch = 2, .backend = "cpu", .width = 128, .vocabulary = 200, .tiles_embedding = 3, .tiles_mlp = 2, .precision = policies[1],
-                                       .tiers = tiers(2, 2)}, SANITIZED ? 2 : 4, "tiles");
+                                       .tiers = harness_tiers(2, 2)}, SANITIZED ? 2 : 4, "tiles");
     static const char *const delayed = "\"bf16\": {\"enabled\": true}, \"libzero\": {\"exact_world\": true, \"delayed_update\": {\"start_step\": 1}}";
     for (int tier = 1; tier <= 2; tier++)
-        same_in_every_world((harness_case){.stage = 4 - tier, .batch = 1, .precision = delayed, .tiers = tiers(tier, 0)}, 4, "delayed updates");
+        same_in_every_world((harness_case){.stage = 4 - tier, .batch = 1, .precision = delayed, .tiers = harness_tiers(tier, 0)}, 4, "delayed updates");
 }
 
 static void products_of_the_processor_and_overlap(void **state)
@@ -199,7 +183,7 @@ static void the_loss_scale_falls_alike(void **state)
 static void a_checkpoint_goes_on_in_any_world(void **state)
 {
     char directory[256], path[320];
-    snprintf(directory, sizeof directory, "%s/zero-exact-XXXXXX", scratch());
+    snprintf(directory, sizeof directory, "%s/zero-exact-XXXXXX", harness_scratch());
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/ck", directory);
     for (int i = 0; i < (SANITIZED ? 1 : 3); i++) {
@@ -209,7 +193,7 @@ static void a_checkpoint_goes_on_in_any_world(void **state)
         c.load = path;
         for (int ranks = 1; ranks <= (SANITIZED ? 2 : 8); ranks *= 2) {
             c.stage = ranks == 1 ? 0 : 3 - i;
-            c.tiers = c.stage == 3 ? tiers(1 + i % 2, 1) : NULL;
+            c.tiers = c.stage == 3 ? harness_tiers(1 + i % 2, 1) : NULL;
             run_on(c, ranks, &other);
             assert_memory_equal(reference.loss + SAVED, other.loss + SAVED, sizeof reference.loss - SAVED * sizeof *reference.loss);
             assert_memory_equal(reference.norm + SAVED, other.norm + SAVED, sizeof reference.norm - SAVED * sizeof *reference.norm);
@@ -249,13 +233,8 @@ static void what_has_no_such_tree_is_refused(void **state)
         {{.ranks = 2, .accumulation = 2, .batch = 1, .precision = EXACT ", \"data_types\": {\"grad_accum_dtype\": \"bf16\"}"}, "data_types.grad_accum_dtype is bf16, but with libzero.exact_world sums are fp32"},
         {{.ranks = 2, .accumulation = 2, .batch = 1, .precision = "\"libzero\": {\"exact_world\": true, \"reduce\": \"per_step\"}"}, "keep one of them"},
     };
-    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
-        harness_failure ranks[16];
-        harness_try(&cases[i].c, &other, ranks);
-        for (int r = 0; r < cases[i].c.ranks; r++)
-            if (ranks[r].status != ZERO_ERR_CONFIG || !strstr(ranks[r].error.message, cases[i].words))
-                fail_msg("\"%s\", not \"%s\"", ranks[r].error.message, cases[i].words);
-    }
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
+        harness_refused(&cases[i].c, ZERO_ERR_CONFIG, cases[i].words);
 }
 
 int main(void)

@@ -6,9 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #define CONFIGS 3
@@ -49,34 +47,13 @@ static zero_llama_config config_of(int which)
     return config;
 }
 
-static void expect_held(const harness_result *result)
-{
-    for (int tier = 0; tier < ZERO_TIER_COUNT; tier++)
-        for (int m = 0; m < ZERO_MEM_COUNT; m++)
-            assert_int_equal(result->memory.planned[tier][m], result->memory.held[tier][m]);
-}
-
-static void stages_agree(harness_case c)
-{
-    static harness_result reference, other;
-    c.stage = 0;
-    harness_run(&c, &reference);
-    assert_true(isfinite(reference.loss[0]) && reference.norm[0] > 0 && reference.loss[1] != reference.loss[0]);
-    expect_held(&reference);
-    for (c.stage = 1; c.stage <= 3; c.stage++) {
-        harness_run(&c, &other);
-        assert_true(harness_equal(&reference, &other));
-        expect_held(&other);
-    }
-}
-
 static void test_stages(void **state)
 {
     for (int which = 0; which < TILED; which++)
         for (int p = 0; p < 3; p++)
             for (int ranks = 1; ranks <= 3; ranks++) {
                 const zero_llama_config config = config_of(which);
-                stages_agree((harness_case){.llama = &config, .ranks = ranks, .accumulation = 2, .batch = 1, .clipping = 1, .precision = policies[p]});
+                harness_stages_agree((harness_case){.llama = &config, .ranks = ranks, .accumulation = 2, .batch = 1, .clipping = 1, .precision = policies[p]});
             }
 }
 
@@ -85,14 +62,8 @@ static void test_cpu_backend(void **state)
     for (int which = 0; which < CONFIGS; which++)
         for (int p = 0; p < 3; p++) {
             const zero_llama_config config = config_of(which);
-            stages_agree((harness_case){.llama = &config, .ranks = 2, .accumulation = 1, .batch = 2, .backend = "cpu", .precision = policies[p]});
+            harness_stages_agree((harness_case){.llama = &config, .ranks = 2, .accumulation = 1, .batch = 2, .backend = "cpu", .precision = policies[p]});
         }
-}
-
-static const char *scratch(void)
-{
-    const char *chosen = getenv("TMPDIR");
-    return chosen ? chosen : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 }
 
 // Where model states lie changes nothing, tiled or whole.
@@ -107,11 +78,11 @@ static void test_tiers(void **state)
         harness_run(&c, &memory);
         for (int d = 0; d < 2; d++) {
             snprintf(tiers, sizeof tiers, "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"},"
-                     " \"stage3_param_persistence_threshold\": 0, \"sub_group_size\": 3000", devices[d], scratch(), devices[d], scratch());
+                     " \"stage3_param_persistence_threshold\": 0, \"sub_group_size\": 3000", devices[d], harness_scratch(), devices[d], harness_scratch());
             c.tiers = tiers;
             harness_run(&c, &other);
             assert_true(harness_equal(&memory, &other));
-            expect_held(&other);
+            harness_expect_held(&other);
         }
     }
 }

@@ -23,33 +23,18 @@ static const char *const policies[] = {
 
 #define POLICIES ((int)(sizeof policies / sizeof *policies))
 
-static void stages_agree(harness_case c)
-{
-    static harness_result reference, other;
-    c.stage = 0;
-    harness_run(&c, &reference);
-    assert_true(isfinite(reference.loss[0]) && reference.norm[0] > 0);
-    assert_true(reference.loss[1] != reference.loss[0]);
-    for (c.stage = 1; c.stage <= 3; c.stage++) {
-        harness_run(&c, &other);
-        assert_true(harness_equal(&reference, &other));
-        for (int m = 0; m < ZERO_MEM_COUNT; m++)
-            assert_int_equal(other.memory.planned[ZERO_TIER_device][m], other.memory.held[ZERO_TIER_device][m]);
-    }
-}
-
 static void test_stages(void **state)
 {
     for (int p = 0; p < POLICIES; p++)
         for (int ranks = p < 2 ? 1 : 3; ranks <= 3; ranks++)
             for (int k = 1; k <= 2; k++)
-                stages_agree((harness_case){.ranks = ranks, .accumulation = k, .batch = 1, .clipping = 1, .precision = policies[p]});
+                harness_stages_agree((harness_case){.ranks = ranks, .accumulation = k, .batch = 1, .clipping = 1, .precision = policies[p]});
 }
 
 static void test_cpu_backend(void **state)
 {
     for (int p = 0; p < POLICIES; p++)
-        stages_agree((harness_case){.ranks = 2, .accumulation = 2, .batch = 2, .dropout = 0.1f, .backend = "cpu", .precision = policies[p]});
+        harness_stages_agree((harness_case){.ranks = 2, .accumulation = 2, .batch = 2, .dropout = 0.1f, .backend = "cpu", .precision = policies[p]});
 }
 
 static void test_optimizers(void **state)
@@ -57,7 +42,7 @@ static void test_optimizers(void **state)
     static const char *const optimizers[] = {"SGD", "Adagrad", "Lion", "LAMB"};
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
         for (int p = 0; p < 2; p++)
-            stages_agree((harness_case){.ranks = 3, .accumulation = 2, .batch = 1, .optimizer = optimizers[i], .precision = policies[p]});
+            harness_stages_agree((harness_case){.ranks = 3, .accumulation = 2, .batch = 1, .optimizer = optimizers[i], .precision = policies[p]});
 }
 
 // 16-bit runs follow the fp32 one, and are not it.

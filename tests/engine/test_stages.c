@@ -8,42 +8,29 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void stages_agree(harness_case c)
-{
-    static harness_result reference, other;
-    c.stage = 0;
-    harness_run(&c, &reference);
-    assert_true(isfinite(reference.loss[0]) && reference.norm[0] > 0);
-    assert_true(reference.loss[1] != reference.loss[0]);
-    for (c.stage = 1; c.stage <= 3; c.stage++) {
-        harness_run(&c, &other);
-        assert_true(harness_equal(&reference, &other));
-    }
-}
-
 static void test_ranks_and_accumulation(void **state)
 {
     static const int ranks[] = {1, 2, 3, 4, 8};
     for (size_t r = 0; r < sizeof ranks / sizeof *ranks; r++)
         for (int k = 1; k <= 3; k += 2)
-            stages_agree((harness_case){.ranks = ranks[r], .accumulation = k, .batch = 2, .clipping = 1});
+            harness_stages_agree((harness_case){.ranks = ranks[r], .accumulation = k, .batch = 2, .clipping = 1});
 }
 
 static void test_optimizers(void **state)
 {
     static const char *const optimizers[] = {"Adam", "SGD", "Adagrad", "Lion", "LAMB"};
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
-        stages_agree((harness_case){.ranks = 3, .accumulation = 2, .batch = 1, .optimizer = optimizers[i]});
+        harness_stages_agree((harness_case){.ranks = 3, .accumulation = 2, .batch = 1, .optimizer = optimizers[i]});
 }
 
 static void test_dropout(void **state)
 {
-    stages_agree((harness_case){.ranks = 2, .accumulation = 2, .batch = 2, .dropout = 0.1f});
+    harness_stages_agree((harness_case){.ranks = 2, .accumulation = 2, .batch = 2, .dropout = 0.1f});
 }
 
 static void test_cpu_backend(void **state)
 {
-    stages_agree((harness_case){.ranks = 2, .accumulation = 2, .batch = 2, .backend = "cpu"});
+    harness_stages_agree((harness_case){.ranks = 2, .accumulation = 2, .batch = 2, .backend = "cpu"});
 }
 
 // Small ceilings reduce every piece at once; bits do not depend on when.

@@ -14,9 +14,7 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DEVICES 3
 
@@ -25,12 +23,6 @@ static const char *const fp16 = "\"fp16\": {\"enabled\": true, \"initial_scale_p
 static const char *const bf16 = "\"bf16\": {\"enabled\": true}";
 
 // Files in memory where there are any: it is the way of the bytes that is tested, not the disk.
-static const char *scratch(void)
-{
-    const char *chosen = getenv("TMPDIR");
-    return chosen ? chosen : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-}
-
 typedef struct placement {
     int optimizer, parameters; // devices
     const char *more;          // of zero_optimization
@@ -39,7 +31,7 @@ typedef struct placement {
 static void describe(const placement *p, char *out, size_t size)
 {
     snprintf(out, size, "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}%s%s", devices[p->optimizer],
-             scratch(), devices[p->parameters], scratch(), p->more ? ", " : "", p->more ? p->more : "");
+             harness_scratch(), devices[p->parameters], harness_scratch(), p->more ? ", " : "", p->more ? p->more : "");
 }
 
 static void expect_same(const harness_result *memory, harness_case c, const placement *p)
@@ -122,7 +114,7 @@ static void sections_that_change_no_bits(void **state)
     harness_run(&c, &memory);
     for (int i = 0; i < (int)(sizeof sections / sizeof *sections); i++) {
         char tiers[512];
-        snprintf(tiers, sizeof tiers, sections[i], scratch(), scratch(), scratch());
+        snprintf(tiers, sizeof tiers, sections[i], harness_scratch(), harness_scratch(), harness_scratch());
         c.tiers = tiers;
         harness_run(&c, &other);
         if (!harness_equal(&memory, &other))
@@ -171,7 +163,7 @@ static void checkpoints(void **state)
             for (int d = 0; d < DEVICES; d++) {
                 char text[512], tiers[512];
                 snprintf(text, sizeof text, "%s, \"activation_checkpointing\": {\"number_checkpoints\": %s}, \"libzero\": {\"checkpoints\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}}", bf16,
-                         numbers[n], devices[d], scratch());
+                         numbers[n], devices[d], harness_scratch());
                 describe(&(placement){stage ? n % 3 : 0, stage ? d : 0, NOTHING_STAYS}, tiers, sizeof tiers);
                 c.precision = text;
                 c.tiers = tiers;

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "io/scratch.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -52,17 +51,6 @@ int __wrap_statvfs64(const char *path, struct statvfs *info)
     return result;
 }
 
-static int entries(const char *path)
-{
-    DIR *directory = opendir(path);
-    int count = 0;
-    assert_non_null(directory);
-    while (readdir(directory))
-        count++;
-    closedir(directory);
-    return count - 2; // . and ..
-}
-
 static zero_status create_in(scratch *home, int64_t bytes, const zr_io_faults *faults, zr_scratch *out, zero_error *error)
 {
     const char *directories[] = {home->directory};
@@ -96,7 +84,7 @@ static void files_are_whole_and_unseen(void **state)
         assert_int_equal(status, ZERO_OK);
         assert_int_equal(made.count, 3);
         assert_int_equal(made.bytes, 15 * PAGE);
-        assert_int_equal(entries(home->directory), 0);
+        assert_int_equal(scratch_entries(home->directory), 0);
         for (int i = 0; i < 3; i++) {
             struct stat info;
             assert_int_equal(fstat(made.fds[i], &info), 0);
@@ -150,7 +138,7 @@ static void assert_refused(scratch *home, const zr_io_faults *faults, const char
     assert_contains(error.message, "409600 bytes");
     assert_contains(error.message, words);
     assert_int_equal(made.count, 0);
-    assert_int_equal(entries(home->directory), 0);
+    assert_int_equal(scratch_entries(home->directory), 0);
 }
 
 static void no_room_is_said_with_numbers(void **state)
@@ -211,7 +199,7 @@ static void names_do_not_collide(void **state)
     assert_int_equal(create_in(home, PAGE, NULL, &second, NULL), ZERO_OK);
     without_tmpfile = false;
     assert_contains(first.names[0], ".1");
-    assert_int_equal(entries(home->directory), 1);
+    assert_int_equal(scratch_entries(home->directory), 1);
     zr_scratch_destroy(&first);
     zr_scratch_destroy(&second);
     unlink(home->path);
@@ -238,7 +226,7 @@ static void a_killed_process_leaves_nothing(void **state)
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status));
-        assert_int_equal(entries(home->directory), 0);
+        assert_int_equal(scratch_entries(home->directory), 0);
         close(ready[0]);
         close(ready[1]);
     }

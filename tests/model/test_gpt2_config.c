@@ -1,29 +1,11 @@
 // config.json: the round trip, a published file, and every setting that would change the arithmetic.
-#include "base/file.h"
+#include "config_file.h"
 #include "model/gpt2_model.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
-
-static char directory[] = "/tmp/zero-config-XXXXXX";
-static char path[64];
-
-static int setup(void **state)
-{
-    if (!mkdtemp(directory))
-        return -1;
-    snprintf(path, sizeof(path), "%s/config.json", directory);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    return zr_directory_remove(directory, NULL);
-}
 
 static zero_status read_path(const char *from, zero_gpt2_config *config, zero_error *error)
 {
@@ -191,5 +173,5 @@ int main(void)
         cmocka_unit_test(other_arithmetic_is_refused),
         cmocka_unit_test(broken_files_are_refused),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, config_file_begin, config_file_end);
 }

@@ -1,6 +1,7 @@
 // Llama as data: presets and their counts, config.json in both spellings and back, everything that would compute something else, and
 // rotary frequencies against transformers'.
-#include "base/file.h"
+#include "config_file.h"
+#include "no_arithmetic.h"
 #include "model/llama_model.h"
 #include "model/unit.h"
 #include <math.h>
@@ -8,44 +9,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
-
-static char directory[] = "/tmp/zero-llama-XXXXXX";
-static char path[64];
-
-static int setup(void **state)
-{
-    if (!mkdtemp(directory))
-        return -1;
-    snprintf(path, sizeof(path), "%s/config.json", directory);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    return zr_directory_remove(directory, NULL);
-}
-
-static zero_status no_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
-{
-    return ZERO_OK;
-}
-
-static zero_status no_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
-{
-    return ZERO_OK;
-}
-
-static zero_status no_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in)
-{
-    return ZERO_OK;
-}
-
-static const zero_unit_ops no_ops = {.kind = "nothing", .sizes = no_sizes, .forward = no_forward, .backward = no_backward};
-static const zr_lm_ops ops = {.embedding = &no_ops, .block = &no_ops, .head = &no_ops};
 
 static void counts_are_those_published(void **state)
 {
@@ -273,5 +238,5 @@ int main(void)
         cmocka_unit_test(other_arithmetic_is_refused),
         cmocka_unit_test(frequencies_are_transformers),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, config_file_begin, config_file_end);
 }

@@ -1,4 +1,5 @@
 // The unit interface: what zr_model_check refuses, initial values, and randomness as a function of its key.
+#include "no_arithmetic.h"
 #include "model/unit.h"
 #include "base/alloc.h"
 #include <math.h>
@@ -7,21 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <cmocka.h>
-
-static zero_status no_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
-{
-    return ZERO_OK;
-}
-
-static zero_status no_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
-{
-    return ZERO_OK;
-}
-
-static zero_status no_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in)
-{
-    return ZERO_OK;
-}
 
 static zero_status no_both(zero_context *context, const zero_tensors *in, const zero_tensors *d_in)
 {
@@ -39,9 +25,8 @@ typedef struct fixture { // a correct model of two units, for each case to break
 
 static void fixture_set(fixture *f)
 {
-    const zero_unit_ops ops = {.kind = "nothing", .sizes = no_sizes, .forward = no_forward, .backward = no_backward};
     memset(f, 0, sizeof(*f));
-    f->ops[0] = f->ops[1] = ops;
+    f->ops[0] = f->ops[1] = no_ops;
     f->tensors[0] = (zero_tensor_desc){.name = "a", .dims = 2, .shape = {6, 4}, .tp_axis = 0, .tp_parts = 3};
     f->tensors[1] = (zero_tensor_desc){.name = "b", .dims = 1, .shape = {5}, .tp_axis = -1, .tp_parts = 1};
     f->tensors[2] = (zero_tensor_desc){.name = "c", .dims = 1, .shape = {7}, .tp_axis = -1, .tp_parts = 1};

@@ -3,7 +3,6 @@
 #include "observe/observe.h"
 #include <zero/gpt2.h>
 
-#include <dirent.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -70,17 +69,6 @@ static char *read_file(scratch *s, const char *name)
     return text;
 }
 
-static int count_files(const char *path)
-{
-    int count = 0;
-    DIR *directory = opendir(path);
-    assert_non_null(directory);
-    for (struct dirent *entry; (entry = readdir(directory));)
-        count += entry->d_name[0] != '.';
-    closedir(directory);
-    return count;
-}
-
 typedef struct config_text { char text[2048]; } config_text;
 
 static config_text config_with(const scratch *s, const char *more)
@@ -101,14 +89,14 @@ static void test_rates(void **state)
     config_text config = config_with(*state, ", \"gradient_accumulation_steps\": 2, \"scheduler\": {\"type\": \"WarmupLR\", \"params\": "
                                              "{\"warmup_num_steps\": 10, \"warmup_max_lr\": 1e-3}}");
     assert_int_equal(begin(&r, comm, config.text, NULL), ZERO_OK);
-    assert_int_equal(count_files(scratch_path(*state, "tb")), 0);
+    assert_int_equal(scratch_entries(scratch_path(*state, "tb")), 0);
     step(&r, 4);
     char *text = read_file(*state, "deep/csv/Train_Samples_lr.csv");
     assert_string_equal(text, "step,lr\r\n2,0.0\r\n4,0.00030102999566398113\r\n6,0.0004771212547196624\r\n8,0.0006020599913279623\r\n");
     zr_free(text);
     end(&r);
-    assert_int_equal(count_files(scratch_path(*state, "deep/csv")), 2); // loss and rate
-    assert_int_equal(count_files(scratch_path(*state, "tb")), 1);
+    assert_int_equal(scratch_entries(scratch_path(*state, "deep/csv")), 2); // loss and rate
+    assert_int_equal(scratch_entries(scratch_path(*state, "tb")), 1);
     assert_string_equal(r.said, strstr(r.said, "warn") ? "" : r.said);
     zero_comm_destroy(comm);
 }
@@ -129,7 +117,7 @@ static void test_scale_and_times(void **state)
     assert_int_equal(sscanf(text, "step,elapsed_time_ms_backward_inner 1,%lf 2,%lf 3,%lf", &times[0], &times[1], &times[2]), 3);
     assert_true(times[0] > 0 && times[1] > 0 && times[2] > 0); // of every step, not of the profiled one alone
     zr_free(text);
-    assert_int_equal(count_files(scratch_path(*state, "deep/csv")), 8);
+    assert_int_equal(scratch_entries(scratch_path(*state, "deep/csv")), 8);
     zero_comm_destroy(comm);
 }
 
@@ -174,7 +162,7 @@ static void test_a_disk_that_fails(void **state)
     char *text = read_file(*state, "deep/csv/Train_Samples_lr.csv");
     assert_string_equal(text, "step,lr\r\n4,0.5\r\n5,0.5\r\n");
     zr_free(text);
-    assert_int_equal(count_files(scratch_path(*state, "tb")), 1);
+    assert_int_equal(scratch_entries(scratch_path(*state, "tb")), 1);
     zero_comm_destroy(comm);
 }
 
@@ -208,7 +196,7 @@ static void test_only_rank_0_writes(void **state)
     char *text = read_file(*state, "deep/csv/Train_Samples_lr.csv");
     assert_string_equal(text, "step,lr\r\n2,0.5\r\n4,0.5\r\n");
     zr_free(text);
-    assert_int_equal(count_files(scratch_path(*state, "tb")), 1);
+    assert_int_equal(scratch_entries(scratch_path(*state, "tb")), 1);
 }
 
 int main(void)
