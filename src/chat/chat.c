@@ -154,6 +154,11 @@ const zr_chat_format *zr_chat_format_find(const char *name)
     return NULL;
 }
 
+const char *zr_chat_format_at(int i)
+{
+    return i < ZR_COUNT(formats) ? formats[i].name : NULL;
+}
+
 const char *zr_chat_format_name(const zr_chat *chat)
 {
     return chat->format ? chat->format->name : NULL;

@@ -72,3 +72,8 @@ zero_status zr_state_check(const json_t *state, const char *where, zero_error *e
     }
     return ZERO_OK;
 }
+
+const char *zr_state_check_key(int i)
+{
+    return i < ZR_COUNT(rows) ? rows[i].key : NULL;
+}

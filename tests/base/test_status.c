@@ -5,7 +5,13 @@
 
 static void every_status_has_name_text_and_code(void **state)
 {
-    for (int i = 0; i <= ZERO_ERR_INTERNAL; i++) {
+    static const zero_status all[] = {
+#define VALUE(name, code, text) ZERO_##name,
+        ZERO_STATUS_LIST(VALUE)
+#undef VALUE
+    };
+    for (int i = 0; i < ZR_COUNT(all); i++) {
+        assert_int_equal(all[i], i);
         assert_true(strlen(zero_status_name((zero_status)i)) > 0);
         assert_true(strlen(zero_status_text((zero_status)i)) > 0);
         assert_int_equal(zero_status_exit_code((zero_status)i) == 0, i == ZERO_OK);

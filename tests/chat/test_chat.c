@@ -56,6 +56,30 @@ static void test_templates_are_recognised(void **state)
     }
 }
 
+static bool is_golden(const char *format)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(golden, i, entry)
+        if (!strcmp(text_of(entry, "format"), format))
+            return true;
+    return false;
+}
+
+static void test_no_format_is_left_out(void **state)
+{
+    zr_chat chat;
+    zero_error error;
+    assert_int_equal(zr_chat_load(NULL, "none", &chat, &error), ZERO_ERR_USAGE);
+    for (int i = 0; zr_chat_format_at(i); i++) {
+        const char *format = zr_chat_format_at(i);
+        if (!is_golden(format))
+            fail_msg("%s has no template among those that are recognised here", format);
+        if (!strstr(error.message, format))
+            fail_msg("\"%s\" does not name %s", error.message, format);
+    }
+}
+
 static char *with(const char *text, size_t at, size_t dropped, const char *added)
 {
     return zr_sprintf(NULL, "%.*s%s%s", (int)at, text, added, text + at + dropped);
@@ -394,7 +418,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_templates_are_recognised), cmocka_unit_test(test_questions_are_those_of_transformers),
+        cmocka_unit_test(test_templates_are_recognised), cmocka_unit_test(test_no_format_is_left_out), cmocka_unit_test(test_questions_are_those_of_transformers),
         cmocka_unit_test(test_text_is_that_of_transformers),
         cmocka_unit_test(test_what_the_assistant_says_is_trained),
         cmocka_unit_test(test_templates_that_are_not_known), cmocka_unit_test(test_every_part_of_a_template_counts),

@@ -31,11 +31,17 @@ static zero_status check(int i, const char *value, zero_error *error)
     return status;
 }
 
+static void put_name(int i, char *out, size_t size)
+{
+    const char *object = numbers[i].object;
+    snprintf(out, size, "\"%s%s%s\"", object ? object : "", object ? "." : "", numbers[i].key);
+}
+
 static void refused(int i, const char *value)
 {
     zero_error error;
     char key[64];
-    snprintf(key, sizeof key, "\"%s%s%s\"", numbers[i].object ? numbers[i].object : "", numbers[i].object ? "." : "", numbers[i].key);
+    put_name(i, key, sizeof key);
     if (check(i, value, &error) != ZERO_ERR_DATA)
         fail_msg("%s is taken as %s", key, value ? value : "missing");
     assert_contains(error.message, "\"DIR/manifest.json\"");
@@ -73,6 +79,27 @@ static void every_number_has_its_range(void **state)
     refused(0, "1.5");
 }
 
+static bool is_tried(const char *key)
+{
+    char wanted[64], name[64];
+    snprintf(wanted, sizeof wanted, "\"%s\"", key);
+    for (int i = 0; i < ZR_COUNT(numbers); i++) {
+        put_name(i, name, sizeof name);
+        if (!strcmp(name, wanted))
+            return true;
+    }
+    return false;
+}
+
+static void no_number_is_left_out(void **state)
+{
+    int count = 0;
+    for (const char *key; (key = zr_state_check_key(count)); count++)
+        if (!is_tried(key))
+            fail_msg("\"%s\" has no row in this test", key);
+    assert_int_equal(count, ZR_COUNT(numbers));
+}
+
 static void what_is_missing(void **state)
 {
     zero_error error;
@@ -87,6 +114,10 @@ static void what_is_missing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number_has_its_range), cmocka_unit_test(what_is_missing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_number_has_its_range),
+        cmocka_unit_test(no_number_is_left_out),
+        cmocka_unit_test(what_is_missing),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -338,6 +338,22 @@ static zero_status try_ring(zero_comm *comm, zero_error *error)
     return comm->rank == 0 ? ZERO_OK : zr_comm_send(comm, data, sizeof data, next, error);
 }
 
+// Every operation that there is was made; a rank alone sends nothing.
+static zero_status check_all_made(const zero_comm *comm, zero_error *error)
+{
+    static const char *const names[] = {
+#define NAME(op) #op,
+        ZERO_COMM_OPS(NAME)
+#undef NAME
+    };
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
+        bool between_two = op == ZERO_COMM_send || op == ZERO_COMM_recv;
+        if (!comm->traffic.calls[op] && (comm->size > 1 || !between_two))
+            return zr_fail(error, ZERO_ERR_DATA, "no %s was exercised", names[op]);
+    }
+    return ZERO_OK;
+}
+
 zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error)
 {
     uint64_t own = (uint64_t)comm->rank;
@@ -349,7 +365,7 @@ zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error)
     ZERO_TRY(try_ring(comm, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &own, 1, ZERO_I64, ZR_SUM, error));
     *digest = own;
-    return ZERO_OK;
+    return check_all_made(comm, error);
 }
 
 typedef struct rank_thread {

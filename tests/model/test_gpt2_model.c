@@ -14,6 +14,7 @@ static void counts_are_those_published(void **state)
     static const struct { const char *spec; int64_t parameters; } published[] = {
         {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};
     for (int i = 0; i < ZR_COUNT(published); i++) {
+        assert_string_equal(zr_gpt2_preset_name(i), published[i].spec);
         zr_lm_config config;
         zero_model *model;
         bool vocab_given;
@@ -25,6 +26,9 @@ static void counts_are_those_published(void **state)
         assert_int_equal(zr_model_parameters(model), published[i].parameters);
         zr_lm_free(model);
     }
+    const char *more = zr_gpt2_preset_name(ZR_COUNT(published));
+    if (more)
+        fail_msg("%s has no row in this test", more);
 }
 
 static zero_model *small(void)
