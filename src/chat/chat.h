@@ -28,7 +28,7 @@ typedef struct zr_chat {
 // here but of zr_chat_render. ZERO_ERR_USAGE: no such format; ZERO_ERR_DATA: tokenizer_config.json is broken.
 zero_status zr_chat_load(const char *directory, const char *format, zr_chat *out, zero_error *error);
 void zr_chat_free(zr_chat *chat);
-const char *zr_chat_format_at(int i); // the name of each format that there is; NULL: there are no more
+const char *zr_chat_format_at(int i); // the name of format i; NULL: there are no more
 const char *zr_chat_format_name(const zr_chat *chat); // "chatml", ...; NULL: none
 
 // The same of a template's text. For zr_chat_load, and for tests.

@@ -418,7 +418,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_templates_are_recognised), cmocka_unit_test(test_no_format_is_left_out), cmocka_unit_test(test_questions_are_those_of_transformers),
+        cmocka_unit_test(test_no_format_is_left_out),
+        cmocka_unit_test(test_templates_are_recognised), cmocka_unit_test(test_questions_are_those_of_transformers),
         cmocka_unit_test(test_text_is_that_of_transformers),
         cmocka_unit_test(test_what_the_assistant_says_is_trained),
         cmocka_unit_test(test_templates_that_are_not_known), cmocka_unit_test(test_every_part_of_a_template_counts),
