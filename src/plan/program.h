@@ -17,7 +17,7 @@
 #ifndef ZR_PLAN_PROGRAM_H
 #define ZR_PLAN_PROGRAM_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/engine.h>
 
 typedef struct zr_plan zr_plan;
