@@ -62,17 +62,13 @@ void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved
         moved->to_host += piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
 }
 
-static void fold_moves(zr_plan *plan, zr_pass_kind kind, zr_moved *always)
+// Both kinds of pass gather the pieces that are kept, whichever comes first.
+static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always, zr_moved *kept, zr_moved *later)
 {
-    zr_moves *moves = &plan->moves;
     const zr_pass *pass = &plan->program.passes[kind];
-    zr_moved ignored = {0};
-    bool trains = kind == ZR_PASS_MICRO_BATCH;
-    for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++) {
-        zr_moved *kept = trains ? &moves->kept : &ignored;
-        zr_moved *to = i->when == ZR_STALE ? kept : i->when == ZR_LATER ? &moves->earlier_sum : always;
-        zr_instruction_moves(plan, i, to);
-    }
+    *kept = (zr_moved){0};
+    for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
+        zr_instruction_moves(plan, i, i->when == ZR_STALE ? kept : i->when == ZR_LATER ? later : always);
 }
 
 void zr_plan_fold(zr_plan *plan)
@@ -84,6 +80,7 @@ void zr_plan_fold(zr_plan *plan)
     fold_messages(plan, ZR_PASS_UPDATE, &plan->segments[ZR_SEGMENT_UPDATE]);
     fold_messages(plan, ZR_PASS_PUBLISH, &plan->segments[ZR_SEGMENT_UPDATE]);
     fold_messages(plan, ZR_PASS_EVALUATION, &plan->segments[ZR_SEGMENT_EVAL]);
-    fold_moves(plan, ZR_PASS_MICRO_BATCH, &plan->moves.micro_batch);
-    fold_moves(plan, ZR_PASS_EVALUATION, &plan->moves.forward);
+    zr_moves *moves = &plan->moves;
+    fold_moves(plan, ZR_PASS_MICRO_BATCH, &moves->micro_batch, &moves->kept, &moves->earlier_sum);
+    fold_moves(plan, ZR_PASS_EVALUATION, &moves->forward, &moves->kept, &moves->earlier_sum);
 }

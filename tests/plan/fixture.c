@@ -8,7 +8,7 @@
 static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
 {
     bool last = unit->borrowed_count > 0;
-    *out = (zero_unit_sizes){.saved_bytes = 100, .workspace_bytes = 50, .backward_reads = last ? 3 : in->count ? 1 : 0};
+    *out = (zero_unit_sizes){.saved_bytes = 100, .workspace_bytes = 50, .backward_reads = last ? 3 : in->count ? 1 : 0, .backward_reads_streamed = last || in->count};
     out->out.count = last ? 0 : 1;
     out->out.at[0] = (zero_tensor){.dtype = ZERO_F32, .dims = 2, .shape = {shape->batch, shape->seq}};
     return ZERO_OK;
@@ -26,6 +26,15 @@ static void add_unit(fixture *f, int u, const char *name, int tensors, int first
     snprintf(f->unit_names[u], sizeof f->unit_names[u], "%s", name);
     f->pieces[u] = (zero_piece_desc){ZERO_TRAINABLE, tensors, &f->tensors[first_tensor]};
     f->units[u] = (zero_unit){.name = f->unit_names[u], .ops = ops, .piece_count = 1, .pieces = &f->pieces[u]};
+}
+
+// A piece a tensor; those from `resident` on are streamed.
+static void add_streamed_unit(fixture *f, int u, const char *name, int pieces, int resident, int first, const zero_unit_ops *ops)
+{
+    snprintf(f->unit_names[u], sizeof f->unit_names[u], "%s", name);
+    for (int i = 0; i < pieces; i++)
+        f->pieces[first + i] = (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &f->tensors[first + i], .streamed = i >= resident};
+    f->units[u] = (zero_unit){.name = f->unit_names[u], .ops = ops, .piece_count = pieces, .pieces = &f->pieces[first]};
 }
 
 static void add_tensor(fixture *f, int t, int dims, int64_t rows, int64_t columns)
@@ -49,7 +58,29 @@ void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width)
     add_tensor(f, 2 * blocks + 1, 1, width, 0);
     add_unit(f, blocks + 1, "head", 1, 2 * blocks + 1, &last);
     f->units[blocks + 1].borrowed_count = 1;
-    f->units[blocks + 1].borrowed = &f->borrowed;
+    f->units[blocks + 1].borrowed = f->borrowed;
+    f->model = (zero_model){"fixture", blocks + 2, f->units};
+}
+
+void fixture_build_streamed(fixture *f, int blocks, int64_t vocab, int64_t width)
+{
+    *f = (fixture){.borrowed = {{0, 0}, {0, 1}}};
+    int first = 2;
+    add_tensor(f, 0, 2, vocab / 2, width);
+    add_tensor(f, 1, 2, vocab - vocab / 2, width);
+    add_streamed_unit(f, 0, "embedding", 2, 0, 0, &inner);
+    for (int b = 0; b < blocks; b++, first += 3) {
+        char name[16];
+        snprintf(name, sizeof name, "h.%d", b);
+        add_tensor(f, first, 1, 4 * width, 0);
+        add_tensor(f, first + 1, 2, width, 2 * width);
+        add_tensor(f, first + 2, 2, width, 2 * width);
+        add_streamed_unit(f, b + 1, name, 3, 1, first, &inner);
+    }
+    add_tensor(f, first, 1, width, 0);
+    add_streamed_unit(f, blocks + 1, "head", 1, 1, first, &last);
+    f->units[blocks + 1].borrowed_count = 2;
+    f->units[blocks + 1].borrowed = f->borrowed;
     f->model = (zero_model){"fixture", blocks + 2, f->units};
 }
 
@@ -58,7 +89,7 @@ zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulati
     return fixture_plan_in(f, ZERO_F32, stage, ranks, accumulation, mapped);
 }
 
-static zr_settings settings_of(zero_dtype dtype, int stage, int64_t accumulation)
+zr_settings fixture_settings(zero_dtype dtype, int stage, int64_t accumulation)
 {
     return (zr_settings){.stage = stage, .precision = zr_precision_of(dtype, accumulation), .accumulation = accumulation, .state_vectors = 2, .reduce_bucket = 500000000, .prefetch_bucket = 50000000};
 }
@@ -75,22 +106,27 @@ static zr_plan *plan_of(const fixture *f, const zr_settings *settings, const zr_
     return plan;
 }
 
+zr_plan *fixture_plan_of(const fixture *f, const zr_settings *settings, int ranks, bool mapped)
+{
+    return plan_of(f, settings, &(zr_machine){.ranks = ranks, .threads = 1, .mapped = mapped});
+}
+
 zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks, int64_t accumulation, bool mapped)
 {
-    zr_settings settings = settings_of(dtype, stage, accumulation);
+    zr_settings settings = fixture_settings(dtype, stage, accumulation);
     return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .mapped = mapped});
 }
 
 zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks, bool kept)
 {
-    zr_settings settings = settings_of(ZERO_F32, 3, 1);
+    zr_settings settings = fixture_settings(ZERO_F32, 3, 1);
     settings.kept_by = kept ? machine_ranks : 1;
     return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .machine_ranks = machine_ranks});
 }
 
 zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t accumulation, const zr_tiering *tiering)
 {
-    zr_settings settings = settings_of(ZERO_BF16, stage, accumulation);
+    zr_settings settings = fixture_settings(ZERO_BF16, stage, accumulation);
     settings.tiering = *tiering;
     return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .mapped = true});
 }

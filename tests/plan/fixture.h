@@ -7,21 +7,25 @@
 #define FIXTURE_MAX_BLOCKS 16
 
 typedef struct fixture {
-    zero_tensor_desc tensors[2 * FIXTURE_MAX_BLOCKS + 3];
-    char names[2 * FIXTURE_MAX_BLOCKS + 3][32];
+    zero_tensor_desc tensors[3 * FIXTURE_MAX_BLOCKS + 3];
+    char names[3 * FIXTURE_MAX_BLOCKS + 3][32];
     char unit_names[FIXTURE_MAX_BLOCKS + 2][16];
-    zero_piece_desc pieces[FIXTURE_MAX_BLOCKS + 2];
+    zero_piece_desc pieces[3 * FIXTURE_MAX_BLOCKS + 3];
     zero_unit units[FIXTURE_MAX_BLOCKS + 2];
-    zero_piece_ref borrowed;
+    zero_piece_ref borrowed[2];
     zero_model model;
 } fixture;
 
 // embedding: (vocab, width); block: (width, 4*width) and a bias (4*width); head: (width) and the borrowed embedding
 void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width);
+// The same with the embedding in two streamed pieces, which the head borrows, and each block's weight in two beside a piece that stays.
+void fixture_build_streamed(fixture *f, int blocks, int64_t vocab, int64_t width);
 // Stage 3 on several machines whose ranks share what they gather; kept: for a step (zero_hpz_partition_size).
 zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks, bool kept);
 // In bf16 on one machine, with states on tiers.
 zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t accumulation, const zr_tiering *tiering);
+zr_settings fixture_settings(zero_dtype dtype, int stage, int64_t accumulation); // everything on the device
+zr_plan *fixture_plan_of(const fixture *f, const zr_settings *settings, int ranks, bool mapped);
 zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks, int64_t accumulation, bool mapped);
 zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulation, bool mapped);
 

@@ -1,0 +1,195 @@
+#include "plan/lives.h"
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+
+typedef struct walk {
+    const zr_plan *plan;
+    zr_lives *lives;
+    // (piece, space): the last life of a piece in a space, -1: none. Of ZR_SPACE_NONE: the one that
+    // units read, because the piece may come once more while they do; of ZR_SPACE_STORED: the one that
+    // its parked contributions come to, or leave.
+    int *last;
+    int at;      // instruction
+    zero_status status;
+    zero_error *error;
+} walk;
+
+static int64_t bytes_of(const zr_plan *plan, const zr_piece *piece, zr_space space)
+{
+    int64_t sum = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    switch (space) {
+    case ZR_SPACE_GATHERED: return plan->ranks * zr_piece_shard_bytes(piece);
+    case ZR_SPACE_GRADIENTS: return plan->ranks * zr_piece_gradient_shard_bytes(piece);
+    case ZR_SPACE_OPEN_SUMS: return piece->padded * (int64_t)sizeof(float);
+    case ZR_SPACE_STAGED_PARAMETERS: return zr_piece_shard_bytes(piece);
+    default: return zr_accumulators(&plan->settings) * sum;
+    }
+}
+
+static bool is_followed(zr_space space)
+{
+    return space == ZR_SPACE_GATHERED || space == ZR_SPACE_GRADIENTS || space == ZR_SPACE_OPEN_SUMS
+           || space == ZR_SPACE_STAGED_PARAMETERS || space == ZR_SPACE_STAGED_SUMS;
+}
+
+static int *last_of(walk *w, int piece, zr_space space)
+{
+    return &w->last[piece * ZR_SPACE_COUNT + (int)space];
+}
+
+static void begin(walk *w, int piece, zr_place place)
+{
+    zr_lives *lives = w->lives;
+    if (w->status != ZERO_OK || !is_followed(place.space))
+        return;
+    if (lives->count == lives->capacity) {
+        int more = ZR_MAX(64, 2 * lives->capacity);
+        void *grown = zr_realloc(lives->at, (size_t)more * sizeof *lives->at, w->error);
+        w->status = grown ? ZERO_OK : ZERO_ERR_MEMORY;
+        if (!grown)
+            return;
+        lives->at = grown;
+        lives->capacity = more;
+    }
+    *last_of(w, piece, place.space) = lives->count;
+    int64_t bytes = bytes_of(w->plan, &w->plan->pieces[piece], place.space);
+    lives->at[lives->count++] = (zr_life){place.space, piece, place.first, bytes, w->at, w->at};
+}
+
+static void touch(walk *w, int piece, zr_space space)
+{
+    int last = piece >= 0 ? *last_of(w, piece, space) : -1;
+    if (last >= 0)
+        w->lives->at[last].to = w->at;
+}
+
+// Of a piece that comes for two visits at a time: the life in just this place; -1: none.
+static int touch_place(walk *w, int piece, zr_place place)
+{
+    for (int i = *last_of(w, piece, place.space); i >= 0; i--) {
+        zr_life *life = &w->lives->at[i];
+        if (life->piece != piece || life->space != place.space || life->first != place.first)
+            continue;
+        life->to = w->at;
+        return i;
+    }
+    return -1;
+}
+
+static void bind(walk *w, const zr_instruction *i)
+{
+    int life = touch_place(w, i->piece, i->place);
+    if (i->place.space == ZR_SPACE_GATHERED)
+        *last_of(w, i->piece, ZR_SPACE_NONE) = life;
+}
+
+static void unbind(walk *w, const zr_instruction *i)
+{
+    if (i->place.space == ZR_SPACE_PARAMETERS)
+        touch(w, i->piece, ZR_SPACE_NONE);
+}
+
+// An own shard from NVMe is needed until its gather has ended.
+static void gather(walk *w, const zr_instruction *i)
+{
+    if (i->from.space == ZR_SPACE_STAGED_PARAMETERS)
+        touch_place(w, i->piece, i->from);
+    begin(w, i->piece, i->place);
+}
+
+// The sum of several micro-batches was fetched to where this one's is added to it.
+static void reduce(walk *w, const zr_instruction *i)
+{
+    const zr_piece *piece = &w->plan->pieces[i->piece];
+    touch(w, i->piece, ZR_SPACE_GRADIENTS);
+    if (piece->kind != ZERO_TRAINABLE || piece->state_tier != ZERO_TIER_nvme)
+        return;
+    if (piece->fetched_with < 0)
+        begin(w, i->piece, (zr_place){ZR_SPACE_STAGED_SUMS, piece->accumulator_first});
+    touch(w, i->piece, ZR_SPACE_STAGED_SUMS);
+}
+
+static void await(walk *w, const zr_instruction *i)
+{
+    switch (i->slot.kind) {
+    case ZR_SLOT_SUM:
+        touch(w, i->slot.index, ZR_SPACE_GRADIENTS);
+        touch(w, i->slot.index, ZR_SPACE_STAGED_SUMS);
+        break;
+    case ZR_SLOT_GATHER: touch(w, i->slot.index, ZR_SPACE_GATHERED); break;
+    case ZR_SLOT_PARKED:
+        touch(w, i->slot.index, ZR_SPACE_STORED);
+        *last_of(w, i->slot.index, ZR_SPACE_STORED) = -1;
+        break;
+    default: break;
+    }
+}
+
+static void fetch(walk *w, const zr_instruction *i)
+{
+    if (i->piece < 0)
+        return;
+    begin(w, i->piece, i->place);
+    if (i->slot.kind == ZR_SLOT_PARKED)
+        *last_of(w, i->piece, ZR_SPACE_STORED) = *last_of(w, i->piece, ZR_SPACE_OPEN_SUMS);
+}
+
+static void store(walk *w, const zr_instruction *i)
+{
+    int life = i->piece >= 0 ? touch_place(w, i->piece, i->from) : -1;
+    if (i->slot.kind == ZR_SLOT_PARKED)
+        *last_of(w, i->piece, ZR_SPACE_STORED) = life;
+}
+
+static void follow(walk *w, const zr_instruction *i)
+{
+    switch (i->code) {
+    case ZR_GATHER: gather(w, i); break;
+    case ZR_REDUCE: reduce(w, i); break;
+    case ZR_AWAIT: await(w, i); break;
+    case ZR_SQUARES: touch(w, i->piece, ZR_SPACE_STAGED_SUMS); break;
+    case ZR_BIND: bind(w, i); break;
+    case ZR_UNBIND: unbind(w, i); break;
+    case ZR_OPEN: begin(w, i->piece, i->place); break;
+    case ZR_FETCH: fetch(w, i); break;
+    case ZR_STORE: store(w, i); break;
+    case ZR_ROUND:
+        touch_place(w, i->piece, i->from);
+        begin(w, i->piece, i->place);
+        break;
+    default: break;
+    }
+}
+
+zero_status zr_lives_of(const zr_plan *plan, zr_pass_kind kind, zr_lives *out, zero_error *error)
+{
+    const zr_pass *pass = &plan->program.passes[kind];
+    size_t lasts = (size_t)plan->piece_count * ZR_SPACE_COUNT;
+    walk w = {.plan = plan, .lives = out, .error = error};
+    *out = (zr_lives){0};
+    w.last = zr_alloc(lasts * sizeof *w.last, error);
+    if (!w.last)
+        return ZERO_ERR_MEMORY;
+    for (size_t i = 0; i < lasts; i++)
+        w.last[i] = -1;
+    for (; w.at < pass->count; w.at++)
+        follow(&w, &pass->at[w.at]);
+    zr_free(w.last);
+    return w.status;
+}
+
+void zr_lives_free(zr_lives *lives)
+{
+    zr_free(lives->at);
+    *lives = (zr_lives){0};
+}
+
+int64_t zr_lives_end(const zr_lives *lives, zr_space space)
+{
+    int64_t end = 0;
+    for (int i = 0; i < lives->count; i++)
+        if (lives->at[i].space == space)
+            end = ZR_MAX(end, lives->at[i].first + lives->at[i].bytes);
+    return end;
+}
