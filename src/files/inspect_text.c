@@ -2,7 +2,9 @@
 #include "files/inspect_report.h"
 
 #include "base/bytes_text.h"
+#include "files/run_record.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +26,9 @@ static const char *bytes(const json_t *value, char out[static ZR_BYTES_TEXT])
 
 static void say_origin(const json_t *state, zr_buffer *out)
 {
-    const json_t *lineage = json_object_get(state, "lineage"), *resumed = member(state, "train", "resumed_from");
+    const json_t *lineage = json_object_get(state, "lineage");
+    zr_run_state run;
+    zr_run_state_read(state, &run);
     const char *from = json_string_value(json_object_get(lineage, "imported_from")), *version = json_string_value(json_object_get(lineage, "version"));
     const char *program = json_string_value(json_object_get(lineage, "program")), *when = json_string_value(json_object_get(lineage, "written"));
     const char *instructions = json_string_value(json_object_get(lineage, "instructions"));
@@ -36,14 +40,16 @@ static void say_origin(const json_t *state, zr_buffer *out)
                          (long long)integer(json_object_get(lineage, "ranks")));
     else
         return;
-    if (resumed)
-        zr_buffer_printf(out, "; that run went on from step %lld", (long long)integer(resumed));
+    if (run.resumed_from)
+        zr_buffer_printf(out, "; that run went on from step %lld", (long long)run.resumed_from);
     zr_buffer_printf(out, "\n");
 }
 
 static void say_state(const json_t *state, zr_buffer *out)
 {
-    const json_t *scale = json_object_get(state, "loss_scale"), *train = json_object_get(state, "train"), *best = json_object_get(train, "best");
+    const json_t *scale = json_object_get(state, "loss_scale");
+    zr_run_state run;
+    bool ours = zr_run_state_read(state, &run);
     const char *optimizer = json_string_value(json_object_get(state, "optimizer"));
     int64_t batch = integer(json_object_get(state, "train_batch_size")), step = integer(json_object_get(state, "step"));
     zr_buffer_printf(out, "optimizer  %s after %lld updates of %lld steps; loss scale %g (iteration %lld, last overflow %lld, hysteresis %lld)\n", optimizer ? optimizer : "?",
@@ -54,10 +60,10 @@ static void say_state(const json_t *state, zr_buffer *out)
         zr_buffer_printf(out, "data       %lld samples a step, next is sample %lld", (long long)batch, (long long)(batch * step));
     else
         zr_buffer_printf(out, "data       samples a step unknown");
-    if (train)
-        zr_buffer_printf(out, ", of %lld tokens; seed %lld", (long long)integer(json_object_get(train, "seq")), (long long)integer(json_object_get(state, "seed")));
-    if (best)
-        zr_buffer_printf(out, "; best val loss %.6f", json_number_value(best));
+    if (ours)
+        zr_buffer_printf(out, ", of %lld tokens; seed %lld", (long long)run.seq, (long long)integer(json_object_get(state, "seed")));
+    if (isfinite(run.best))
+        zr_buffer_printf(out, "; best val loss %.6f", run.best);
     zr_buffer_printf(out, "\n");
 }
 

@@ -2,11 +2,11 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "checkpoint/manifest.h"
 #include "files/convert_model.h"
 #include "files/receipt.h"
 #include "files/run_directory.h"
+#include "files/run_record.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_CONFIG = 1 << 24, HEAD = 256 }; // bytes
+enum { HEAD = 256 }; // bytes
 
 const char *const zr_run_entries[ZR_RUN_ENTRIES] = {[ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS, [ZR_RUN_MODEL] = "model", [ZR_RUN_BEST] = "best", [ZR_RUN_METRICS] = "metrics.jsonl", [ZR_RUN_CONFIG] = "config.json"};
 
@@ -97,14 +97,6 @@ static bool is_metrics(const char *path)
     return zr_path_is_file(path) && (!zr_file_head(path, head, sizeof head) || starts_with(head, "{\"step\":"));
 }
 
-static bool is_run_config(const char *path)
-{
-    json_t *root = NULL;
-    bool is = zr_path_is_file(path) && zr_json_load(path, MOST_CONFIG, &root, NULL) == ZERO_OK && json_is_object(json_object_get(json_object_get(root, "libzero"), "run"));
-    json_decref(root);
-    return is;
-}
-
 // "67f0.3b9a.1c" of a job (launch/run.c), or nothing.
 static bool is_lock(const char *path)
 {
@@ -152,7 +144,7 @@ static bool is_entry(const char *run, int entry, const char *path)
     case ZR_RUN_METRICS:
         return is_metrics(path);
     case ZR_RUN_CONFIG:
-        return is_run_config(path);
+        return zr_run_config_is_at(path);
     case ZR_RUN_CHECKPOINTS:
         return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:

@@ -76,6 +76,20 @@ static json_t *describe_state(zero_engine *engine)
                      zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine), "config", describe_config(config), "model_config", describe_model(engine));
 }
 
+const char *zr_checkpoint_instructions(const json_t *state)
+{
+    return json_string_value(json_object_get(json_object_get(state, "lineage"), "instructions"));
+}
+
+bool zr_checkpoint_is_same_progress(const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = {"step", "updates", "loss_scale", "gradient_scale"};
+    bool same = true;
+    for (int k = 0; k < ZR_COUNT(keys); k++)
+        same = same && json_equal(json_object_get(a, keys[k]), json_object_get(b, keys[k]));
+    return same;
+}
+
 zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, json_t *more, zr_state_vectors *vectors, json_t **state, zero_error *error)
 {
     bool behind = false;

@@ -28,6 +28,10 @@ void zr_state_vectors_free(zr_state_vectors *vectors);
 zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *directory, const json_t *state, zr_progress *out, zero_error *error);
 // Only the model: out->found where it is not the one that the checkpoint was made with, but for what is allowed to differ. What to do is the caller's to say.
 zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *directory, const json_t *state, zr_lm_changes allowed, zr_lm_difference *out, zero_error *error);
+// Of a manifest's state: the path that the arithmetic of its last steps took; NULL: another program's.
+const char *zr_checkpoint_instructions(const json_t *state);
+// Whether two states are at the same step, with the same count of updates and loss scale.
+bool zr_checkpoint_is_same_progress(const json_t *a, const json_t *b);
 int64_t zr_exact_micro_batch(const zr_config *config); // that a run's bits depend on where nothing else of its ranks counts; 0: they all do
 // Collective, between steps. *state: the manifest's, for whoever put more into it; NULL: not wanted; json_decref.
 zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_t **state, zero_error *error);

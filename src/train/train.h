@@ -6,14 +6,12 @@
 
 #include "config/config.h"
 #include "corpus/corpus.h"
+#include "files/run_record.h"
 #include "infer/reading.h"
 #include "observe/observe.h"
 #include "setup/threads.h"
 #include "train/outputs.h"
 #include <zero/tools.h>
-
-// Which tensors a checkpoint's run decayed: libzero.decay_all true, false, or (of DeepSpeed's groups) neither.
-typedef enum zr_decay_before { ZR_DECAY_UNKNOWN, ZR_DECAY_ALL, ZR_DECAY_MATRICES, ZR_DECAY_OTHER } zr_decay_before;
 
 typedef struct zr_train {
     zero_comm *comm;
@@ -47,9 +45,7 @@ typedef struct zr_train {
     zr_outputs outputs;         // rank 0
     bool has_checkpoint;        // rank 0: out_dir has one that is whole
     bool resume;                // what lies in out_dir: it goes on with that; fixed by zr_train_foresee, the same on every rank
-    struct { int64_t batch, micro_batch, ranks; zr_decay_before decay; bool has_weight_decay; double weight_decay; } before; // samples of a step, of a
-                                // micro-batch, ranks, and the tensors with weight decay, and its value where DeepSpeed's: of what it goes on from; 0: nothing, or unknown
-    bool keeps_loss_mean, keeps_rate_0; // what it goes on from has libzero.loss_mean micro_batch, libzero.schedule_from_one false; of programs before these keys, too
+    zr_run_before before;       // of what it goes on from
     bool keeps_weight_decay;    // that value holds here, as the configuration gives none: what goes on from this run keeps it, too
     int64_t replay_to;          // a replay ends after so many steps, and keeps nothing; 0: it is a training
     // while it runs

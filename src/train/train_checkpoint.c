@@ -8,6 +8,7 @@
 #include "checkpoint/manifest.h"
 #include "comm/agree.h"
 #include "files/run_directory.h"
+#include "files/run_record.h"
 #include "files/training_checkpoint.h"
 #include "train/train.h"
 
@@ -57,21 +58,20 @@ static zero_status prune(zr_train *train, zero_error *error)
     return status;
 }
 
-static json_t *describe(const zr_train *train)
+static zr_run_state state_of(const zr_train *train)
 {
-    json_t *facts = json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", train->data_hash, "seq", (json_int_t)train->seq, "lines", (json_int_t)zr_metrics_lines(train->outputs.metrics), "micro_batch",
-                              (json_int_t)zr_engine_config(train->engine)->micro_batch, "ranks", (json_int_t)train->comm->size);
-    if (facts && train->first_step)
-        json_object_set_new(facts, "resumed_from", json_integer(train->first_step));
-    if (facts && train->owed)
-        json_object_set_new(facts, "owed", json_true());
-    if (facts && train->keeps_weight_decay)
-        json_object_set_new(facts, "keeps_weight_decay", json_true());
-    if (facts && isfinite(train->best))
-        json_object_set_new(facts, "best", json_real(train->best));
-    if (facts && isfinite(train->best) && train->best_windows)
-        json_object_set_new(facts, "best_windows", json_integer(train->best_windows));
-    return facts;
+    return (zr_run_state){
+        .data_hash = train->data_hash,
+        .seq = train->seq,
+        .lines = zr_metrics_lines(train->outputs.metrics),
+        .micro_batch = zr_engine_config(train->engine)->micro_batch,
+        .ranks = train->comm->size,
+        .resumed_from = train->first_step,
+        .owed = train->owed,
+        .keeps_weight_decay = train->keeps_weight_decay,
+        .best = train->best,
+        .best_windows = train->best_windows,
+    };
 }
 
 // Where the communicator itself has failed there is no run to go on with.
@@ -92,9 +92,10 @@ static zero_status settle(const zr_train *train, zero_status status, const zero_
 
 static zero_status prepare(const zr_train *train, char **path, json_t **more, zero_error *error)
 {
+    const zr_run_state state = state_of(train);
     *path = zr_checkpoint_path(train->options->out_dir, train->saving_step, error);
     zero_status status = *path ? ZERO_OK : ZERO_ERR_MEMORY;
-    *more = json_pack("{s:o}", "train", describe(train));
+    *more = zr_run_state_pack(&state);
     if (status == ZERO_OK && !*more)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", *path);
     if (status == ZERO_OK && train->comm->rank == 0)

@@ -1,6 +1,6 @@
 // The configuration of a training: the file, the flags, what a run that goes on keeps (train_keep.c), and the program's own choices where
 // nobody made one.
-#include "base/json.h"
+#include "files/run_record.h"
 #include "setup/defaults.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
@@ -133,47 +133,39 @@ zero_status zr_train_place(zr_train *train, zero_error *error)
     return zr_placement_settle(&how, &options, &train->model_config, &train->config, error);
 }
 
-static void append_text(zr_buffer *out, const char *key, const char *text)
-{
-    zr_buffer_printf(out, "\"%s\": ", key);
-    zr_json_append_string(out, text, strlen(text));
-    zr_buffer_printf(out, ", ");
-}
-
-// What was chosen or given outside of the file, as the object "libzero.run".
-static void describe_run(const zr_train *train, zr_buffer *out)
+// What was chosen or given outside of the file.
+static zr_run_record record_of(const zr_train *train)
 {
     const zero_train_options *options = train->options;
-    zr_buffer_printf(out, "{");
-    append_text(out, options->new_spec ? "new" : "model", options->new_spec ? options->new_spec : options->model_dir);
-    append_text(out, "tokenizer", options->tokenizer ? options->tokenizer : zr_tokenizer_name(train->tokenizer)); // as zero verify gives it again
-    zr_buffer_printf(out, "\"tokenizer_of_model\": %s, ", options->model_dir && !options->tokenizer ? "true" : "false");
-    zr_buffer_printf(out, "\"data\": [");
-    for (int i = 0; i < options->data_count; i++) {
-        zr_buffer_printf(out, i ? ", " : "");
-        zr_json_append_string(out, options->data[i], strlen(options->data[i]));
-    }
-    zr_buffer_printf(out, "], ");
-    append_text(out, "val", train->val_is_tenth ? "the last tenth" : !train->val.count ? "none" : options->val);
-    if (options->field)
-        append_text(out, "field", options->field);
-    if (options->chat)
-        append_text(out, "chat", options->chat);
-    if (options->allow_change)
-        append_text(out, "allow_change", options->allow_change);
-    append_text(out, "backend", options->backend ? options->backend : "cpu");
-    append_text(out, "comm", zero_comm_name(train->comm));
-    append_text(out, "instructions", zr_train_instructions(train));
-    zr_buffer_printf(out, "\"data_hash\": \"%s\", ", train->data_hash);
-    zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, \"steps\": %lld, \"ranks\": %d, \"threads\": %d}",
-                     (long long)train->shape.vocab, (long long)train->parameters, (long long)train->seq, (long long)train->steps, train->comm->size,
-                     train->threads.count);
+    return (zr_run_record){
+        .new_spec = options->new_spec,
+        .model = options->model_dir,
+        .tokenizer = options->tokenizer ? options->tokenizer : zr_tokenizer_name(train->tokenizer),
+        .tokenizer_of_model = options->model_dir && !options->tokenizer,
+        .data = options->data,
+        .data_count = options->data_count,
+        .val = train->val_is_tenth ? NULL : train->val.count ? options->val : "none",
+        .field = options->field,
+        .chat = options->chat,
+        .allow_change = options->allow_change,
+        .backend = options->backend ? options->backend : "cpu",
+        .comm = zero_comm_name(train->comm),
+        .instructions = zr_train_instructions(train),
+        .data_hash = train->data_hash,
+        .vocabulary = train->shape.vocab,
+        .parameters = train->parameters,
+        .seq = train->seq,
+        .steps = train->steps,
+        .ranks = train->comm->size,
+        .threads = train->threads.count,
+    };
 }
 
 zero_status zr_train_record(zr_train *train, zero_error *error)
 {
+    const zr_run_record record = record_of(train);
     zr_buffer run = {0}, text = {0};
-    describe_run(train, &run);
+    zr_run_record_write(&record, &run);
     zero_status status = run.failed ? ZERO_OK : zr_config_override(train->config, "libzero.run", run.data, "this run", false, NULL, error);
     zr_config_write(train->config, &text);
     if (status == ZERO_OK && !run.failed && !text.failed)

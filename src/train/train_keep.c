@@ -119,9 +119,9 @@ static zero_status keep_weight_decay(const zr_train *train, zr_config *config, c
 // A run keeps its objective and its rates, unless the configuration says otherwise.
 static zero_status keep_formulas(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
 {
-    if (train->keeps_rate_0 && !zr_config_says(config, "libzero.schedule_from_one"))
+    if (train->before.has_rate_0 && !zr_config_says(config, "libzero.schedule_from_one"))
         ZERO_TRY(zr_config_override(config, "libzero.schedule_from_one", "false", "--resume", false, logger, error));
-    if (!train->keeps_loss_mean || zr_config_says(config, "libzero.loss_mean"))
+    if (!train->before.has_loss_mean || zr_config_says(config, "libzero.loss_mean"))
         return ZERO_OK;
     zr_log(logger, ZERO_LOG_INFO, "libzero.loss_mean micro_batch: the checkpoint was made with it");
     return zr_config_override(config, "libzero.loss_mean", "micro_batch", "--resume", false, logger, error);

@@ -1,85 +1,26 @@
 // Which checkpoint a run goes on from. Called by train.c, before and after the lock of --out.
-#include "base/crc32c.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/state_check.h"
 #include "comm/agree.h"
 #include "files/run_directory.h"
+#include "files/run_record.h"
 #include "files/training_checkpoint.h"
 #include "train/train.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CONFIG = 1 << 24 }; // bytes
-
-static int64_t integer_in(const json_t *object, const char *key)
-{
-    return json_integer_value(json_object_get(object, key));
-}
-
-enum { RESUMES = 3, DECAY = 4, FORMULAS = 7, FACTS = 9 }; // after the batch's; from DECAY on: zr_decay_before, whether its value is known, and the bits of that; from FORMULAS
-// on: zr_train's keeps_loss_mean and keeps_rate_0
-
-// Which tensors the configuration of a checkpoint decays, and, of a run of DeepSpeed or one that has kept its value, with what.
-static void read_decay(const json_t *state, int64_t facts[3])
-{
-    const json_t *config = json_object_get(state, "config"), *all = json_object_get(json_object_get(config, "libzero"), "decay_all");
-    facts[0] = !all ? ZR_DECAY_UNKNOWN : json_is_true(all) ? ZR_DECAY_ALL : json_is_false(all) ? ZR_DECAY_MATRICES : ZR_DECAY_OTHER;
-    const json_t *decay = json_object_get(json_object_get(json_object_get(config, "optimizer"), "params"), "weight_decay");
-    bool kept = json_object_get(json_object_get(state, "lineage"), "imported_from") || json_is_true(json_object_get(json_object_get(state, "train"), "keeps_weight_decay"));
-    double value = json_number_value(decay);
-    facts[1] = kept && json_is_number(decay) && value >= 0;
-    memcpy(&facts[2], &value, sizeof value);
-}
-
-// Earlier programs knew these formulas alone, and wrote no key for them.
-static void read_formulas(const json_t *state, int64_t facts[2])
-{
-    const json_t *own = json_object_get(json_object_get(state, "config"), "libzero");
-    const char *mean = json_string_value(json_object_get(own, "loss_mean"));
-    bool ours = json_object_get(state, "train");
-    facts[0] = ours && (!mean || !strcmp(mean, "micro_batch"));
-    facts[1] = ours && !json_is_true(json_object_get(own, "schedule_from_one"));
-}
-
-// Samples of a step, of a micro-batch, and ranks, and the decay: of the checkpoint, or of a run that ended before its first one (its config.json).
-static void read_batch(const char *checkpoint, const char *config, int64_t facts[FACTS])
-{
-    zr_manifest manifest;
-    json_t *root = NULL;
-    if (checkpoint && zr_manifest_read(checkpoint, &manifest, NULL) == ZERO_OK) {
-        const json_t *more = json_object_get(manifest.state, "train");
-        bool possible = zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK; // else it is refused when it is loaded
-        facts[0] = possible ? integer_in(manifest.state, "train_batch_size") : 0;
-        facts[1] = possible ? integer_in(more, "micro_batch") : 0;
-        facts[2] = possible ? integer_in(more, "ranks") : 0;
-        read_decay(manifest.state, &facts[DECAY]);
-        read_formulas(manifest.state, &facts[FORMULAS]);
-        zr_manifest_free(&manifest);
-    } else if (!checkpoint && zr_path_exists(config) && zr_json_load(config, MOST_CONFIG, &root, NULL) == ZERO_OK) {
-        facts[0] = integer_in(root, "train_batch_size");
-        facts[1] = integer_in(root, "train_micro_batch_size_per_gpu");
-        facts[2] = integer_in(json_object_get(json_object_get(root, "libzero"), "run"), "ranks");
-        json_decref(root);
-    }
-}
-
 // Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
-static zero_status look_ahead(zr_train *train, int64_t facts[FACTS], zero_error *error)
+static zero_status look_ahead(zr_train *train, zero_error *error)
 {
     const char *out = train->options->out_dir;
-    char *config = zr_sprintf(error, "%s/config.json", out), *newest = NULL;
-    zero_status status = config ? zr_newest_whole(out, &newest, error) : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK)
-        read_batch(newest, config, facts);
+    char *newest = NULL;
+    ZERO_TRY(zr_newest_whole(out, &newest, error));
+    if (newest)
+        zr_run_before_of_checkpoint(newest, &train->before);
+    else
+        zr_run_before_of_run(out, &train->before);
     train->has_checkpoint = newest;
     zr_free(newest);
-    zr_free(config);
-    return status;
+    return ZERO_OK;
 }
 
 // A run that zero_run starts again goes on with what it wrote itself; what another run has left there it replaces, or refuses, as at first.
@@ -92,43 +33,32 @@ static void choose_way(zr_train *train)
 
 zero_status zr_train_foresee(zr_train *train, zero_error *error)
 {
-    int64_t facts[FACTS] = {0};
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0) {
         choose_way(train);
-        status = train->resume ? look_ahead(train, facts, error) : ZERO_OK;
-        facts[RESUMES] = train->resume;
+        status = train->resume ? look_ahead(train, error) : ZERO_OK;
     }
     ZERO_TRY(zr_comm_agree(train->comm, status, error));
-    ZERO_TRY(zr_comm_broadcast(train->comm, facts, sizeof facts, 0, error));
-    train->before.batch = facts[0];
-    train->before.micro_batch = facts[1];
-    train->before.ranks = facts[2];
-    train->before.decay = (zr_decay_before)facts[DECAY];
-    train->before.has_weight_decay = facts[DECAY + 1];
-    memcpy(&train->before.weight_decay, &facts[DECAY + 2], sizeof train->before.weight_decay);
-    train->keeps_loss_mean = facts[FORMULAS];
-    train->keeps_rate_0 = facts[FORMULAS + 1];
-    train->resume = facts[RESUMES];
-    return ZERO_OK;
+    ZERO_TRY(zr_comm_broadcast(train->comm, &train->before, sizeof train->before, 0, error));
+    return zr_comm_broadcast(train->comm, &train->resume, sizeof train->resume, 0, error);
 }
 
 static zero_status read_facts(zr_train *train, const char *path, json_t *state, zero_error *error)
 {
-    const json_t *facts = json_object_get(state, "train"), *best = json_object_get(facts, "best");
-    int64_t seq = integer_in(facts, "seq"), seed = integer_in(state, "seed");
-    if (!facts) // of another program: it has no order of the data, ours begins at its step
+    zr_run_state facts;
+    int64_t seed = json_integer_value(json_object_get(state, "seed"));
+    if (!zr_run_state_read(state, &facts)) // of another program: it has no order of the data, ours begins at its step
         return ZERO_OK;
-    if (seq != train->seq || seed != train->seed)
+    if (facts.seq != train->seq || seed != train->seed)
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run has %lld and %lld: it would read other text from here on", path,
-                       (long long)seq, (long long)seed, (long long)train->seq, (long long)train->seed);
-    const char *data = json_string_value(json_object_get(facts, "data"));
-    if (data && strcmp(data, train->data_hash))
-        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is %s, that of this run is %s: it would go on with other text", path, data, train->data_hash);
-    train->first_lines = integer_in(facts, "lines");
-    train->owed = json_is_true(json_object_get(facts, "owed"));
-    train->best = json_is_number(best) ? json_number_value(best) : INFINITY;
-    train->best_windows = integer_in(facts, "best_windows");
+                       (long long)facts.seq, (long long)seed, (long long)train->seq, (long long)train->seed);
+    if (facts.data_hash && strcmp(facts.data_hash, train->data_hash))
+        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is %s, that of this run is %s: it would go on with other text", path, facts.data_hash,
+                       train->data_hash);
+    train->first_lines = facts.lines;
+    train->owed = facts.owed;
+    train->best = facts.best;
+    train->best_windows = facts.best_windows;
     return ZERO_OK;
 }
 

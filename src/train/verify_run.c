@@ -1,10 +1,10 @@
 // zero_verify: the steps between two checkpoints of a run once more, by the training's own code, from the configuration that the run resolved.
-#include "base/file.h"
 #include "base/plain_text.h"
 #include "comm/agree.h"
 #include "compute/compute.h"
 #include "files/receipt.h"
 #include "files/run_directory.h"
+#include "files/run_record.h"
 #include "files/training_checkpoint.h"
 #include "model/model_compare.h"
 #include "monitor/metrics_read.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CONFIG = 1 << 24, MOST_DATA = 4096 }; // bytes; files
+enum { NUMBER_BYTES = 24, WORD_BYTES = 160 };
 
 typedef struct verify {
     zero_comm *comm;
@@ -26,10 +26,8 @@ typedef struct verify {
     void *user;
     zero_verify_result *result;
     // of the run
-    json_t *config;             // config.json
-    const json_t *run;          // its libzero.run
-    const char *data[MOST_DATA];
-    char *config_path, *from, *to;
+    zr_run_config config;       // config.json
+    char *from, *to;            // checkpoints
     char backend[40];           // of the replay
     int64_t resumed;            // the last step behind `from` that it went on from, config.json being of what came then; 0: none is known
     // its lines between the two checkpoints; rank 0
@@ -51,31 +49,21 @@ static void say(const verify *v, const char *format, ...)
     zr_plain_line(line, v->write, v->user);
 }
 
-static const char *text_of(const json_t *object, const char *key) { return json_string_value(json_object_get(object, key)); }
-static int64_t number_of(const json_t *object, const char *key) { return json_integer_value(json_object_get(object, key)); }
-
-static zero_status read_run(const char *directory, json_t **config, char **path, zero_error *error)
+static zero_status read_run(const char *directory, zr_run_config *config, zero_error *error)
 {
-    *path = zr_sprintf(error, "%s/config.json", directory);
-    ZERO_TRY(*path ? zr_json_load(*path, MOST_CONFIG, config, error) : ZERO_ERR_MEMORY);
-    const json_t *run = json_object_get(json_object_get(*config, "libzero"), "run");
-    if (number_of(run, "ranks") < 1 || number_of(run, "threads") < 1 || number_of(run, "steps") < 1 || !json_array_size(json_object_get(run, "data")) ||
-        !(text_of(run, "new") || text_of(run, "model")))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" does not say how the run was made (libzero.run): only what zero train has written can be verified", *path);
-    return ZERO_OK;
+    ZERO_TRY(zr_run_config_read(directory, config, error));
+    return zr_run_config_check(config, error);
 }
 
 zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
 {
     ZR_NEED(error, run);
     ZR_NEED(error, ranks);
-    json_t *config = NULL;
-    char *path;
-    zero_status status = read_run(run, &config, &path, error);
+    zr_run_config config;
+    zero_status status = read_run(run, &config, error);
     if (status == ZERO_OK)
-        *ranks = (int)number_of(json_object_get(json_object_get(config, "libzero"), "run"), "ranks");
-    json_decref(config);
-    zr_free(path);
+        *ranks = config.run.ranks;
+    zr_run_config_free(&config);
     return status;
 }
 
@@ -114,28 +102,42 @@ static zero_status name_checkpoints(verify *v, zero_error *error)
     return v->from && v->to ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
+static zero_status refuse_maker(const verify *v, int64_t step, const char *what, const char *made, const char *said, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was resumed in another way than step %lld was made: %s %s then, %s in its config.json; only steps that were made as that says can be replayed",
+                   v->options->run, (long long)step, what, made, said);
+}
+
+static zero_status same_number(const verify *v, int64_t step, const char *what, int64_t made, int64_t said, zero_error *error)
+{
+    char then[NUMBER_BYTES], now[NUMBER_BYTES];
+    if (!made || !said || made == said) // 0: one of them does not say
+        return ZERO_OK;
+    snprintf(then, sizeof then, "%lld", (long long)made);
+    snprintf(now, sizeof now, "%lld", (long long)said);
+    return refuse_maker(v, step, what, then, now, error);
+}
+
+static zero_status same_word(const verify *v, int64_t step, const char *what, const char *made, const char *said, zero_error *error)
+{
+    char then[WORD_BYTES], now[WORD_BYTES];
+    if (!made || !said || !strcmp(made, said))
+        return ZERO_OK;
+    snprintf(then, sizeof then, "\"%s\"", made);
+    snprintf(now, sizeof now, "\"%s\"", said);
+    return refuse_maker(v, step, what, then, now, error);
+}
+
 // What a checkpoint says of those that made the steps before it, beside config.json, which is that of the run's last part. What no resume can
 // change (seed, batch, windows) is not looked at: where that differs the checkpoint is not this run's, and its bits say so.
-static zero_status check_maker(const verify *v, int64_t step, const json_t *state, zero_error *error)
+static zero_status check_maker(const verify *v, int64_t step, const json_t *state, const zr_run_state *made, zero_error *error)
 {
-    const json_t *facts = json_object_get(state, "train");
-    bool any_ranks = number_of(state, "exact_micro_batch") > 0;
-    const struct { const char *what; const json_t *made, *said; } rows[] = {
-        {"ranks", any_ranks ? NULL : json_object_get(facts, "ranks"), json_object_get(v->run, "ranks")},
-        {"train_micro_batch_size_per_gpu", json_object_get(facts, "micro_batch"), json_object_get(v->config, "train_micro_batch_size_per_gpu")},
-        {"instructions", json_object_get(json_object_get(state, "lineage"), "instructions"), json_object_get(v->run, "instructions")},
-    };
-    for (int i = 0; i < ZR_COUNT(rows); i++) {
-        if (!rows[i].made || !rows[i].said || json_equal(rows[i].made, rows[i].said))
-            continue;
-        char *made = json_dumps(rows[i].made, JSON_ENCODE_ANY), *said = json_dumps(rows[i].said, JSON_ENCODE_ANY);
-        zero_status status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was resumed in another way than step %lld was made: %s %s then, %s in its config.json; only steps that were made as that says can be replayed",
-                                     v->options->run, (long long)step, rows[i].what, made ? made : "?", said ? said : "?");
-        free(made);
-        free(said);
-        return status;
-    }
-    return ZERO_OK;
+    const zr_run_config *config = &v->config;
+    bool any_ranks = json_integer_value(json_object_get(state, "exact_micro_batch")) > 0;
+    if (!any_ranks)
+        ZERO_TRY(same_number(v, step, "ranks", made->ranks, config->run.ranks, error));
+    ZERO_TRY(same_number(v, step, "train_micro_batch_size_per_gpu", made->micro_batch, config->micro_batch, error));
+    return same_word(v, step, "instructions", zr_checkpoint_instructions(state), config->run.instructions, error);
 }
 
 static zero_status look_at_maker(verify *v, int64_t step, zero_error *error)
@@ -144,12 +146,14 @@ static zero_status look_at_maker(verify *v, int64_t step, zero_error *error)
     char *path = zr_checkpoint_path(v->options->run, step, error);
     bool needed = step == v->result->to;
     zero_status status = path ? zr_manifest_read(path, &manifest, error) : ZERO_ERR_MEMORY;
+    zr_run_state made;
+    zr_run_state_read(manifest.state, &made);
     if (status == ZERO_OK && step <= v->result->to)
-        status = check_maker(v, step, manifest.state, error);
+        status = check_maker(v, step, manifest.state, &made, error);
     else if (status != ZERO_OK && !needed)
         status = ZERO_OK; // one that is damaged says nothing
-    int64_t from = number_of(json_object_get(manifest.state, "train"), "resumed_from");
-    v->resumed = from > v->result->from ? ZR_MAX(v->resumed, from) : v->resumed;
+    if (made.resumed_from > v->result->from)
+        v->resumed = ZR_MAX(v->resumed, made.resumed_from);
     zr_manifest_free(&manifest);
     zr_free(path);
     return status;
@@ -168,14 +172,7 @@ static zero_status check_makers(verify *v, zero_error *error)
     return status;
 }
 
-// Whether a program wrote config.json that knew no other path than the machine's best, called all that have AVX-512 "avx512", and took the mean of
-// micro-batches as the loss. Those that came after it write libzero.loss_mean.
-static bool is_of_earlier_program(const json_t *config)
-{
-    return !json_object_get(json_object_get(config, "libzero"), "loss_mean");
-}
-
-// The processor's best path, which such a program would have taken here, too.
+// The processor's best path, which an earlier program would have taken here, too: it called all that have AVX-512 "avx512".
 static bool has_avx512(void)
 {
     const zr_backend *best;
@@ -187,12 +184,12 @@ static bool has_avx512(void)
 // That of the run: on another machine its best path may be another one, so it is given by its name.
 static zero_status choose_backend(verify *v, zero_error *error)
 {
-    const char *instructions = text_of(v->run, "instructions"), *backend = text_of(v->run, "backend");
+    const char *instructions = v->config.run.instructions, *backend = v->config.run.backend;
     const zr_backend *found;
     char offered[160];
     if (backend && !strcmp(backend, "ref"))
         snprintf(v->backend, sizeof v->backend, "ref");
-    else if (is_of_earlier_program(v->config) && instructions && !strcmp(instructions, "avx512") && has_avx512())
+    else if (v->config.of_earlier_program && instructions && !strcmp(instructions, "avx512") && has_avx512())
         snprintf(v->backend, sizeof v->backend, "cpu");
     else
         snprintf(v->backend, sizeof v->backend, "cpu:%s", instructions ? instructions : "unknown");
@@ -205,10 +202,9 @@ static zero_status choose_backend(verify *v, zero_error *error)
 
 static zero_status open_run(verify *v, zero_error *error)
 {
-    ZERO_TRY(read_run(v->options->run, &v->config, &v->config_path, error));
-    v->run = json_object_get(json_object_get(v->config, "libzero"), "run");
-    if (number_of(v->run, "ranks") != v->comm->size)
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was made by %lld ranks, these are %d: another number of ranks rounds differently", v->options->run, (long long)number_of(v->run, "ranks"), v->comm->size);
+    ZERO_TRY(read_run(v->options->run, &v->config, error));
+    if (v->config.run.ranks != v->comm->size)
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was made by %d ranks, these are %d: another number of ranks rounds differently", v->options->run, v->config.run.ranks, v->comm->size);
     ZERO_TRY(choose_backend(v, error));
     ZERO_TRY(name_checkpoints(v, error));
     if (v->comm->rank > 0)
@@ -222,7 +218,7 @@ static json_t *line_of(verify *v, int64_t step)
 {
     json_t *line;
     while (zr_metrics_reader_next(&v->metrics, &line, &v->unread) == ZERO_OK && line) {
-        if (json_object_get(line, "loss") && number_of(line, "step") == step)
+        if (json_object_get(line, "loss") && json_integer_value(json_object_get(line, "step")) == step)
             return line;
         json_decref(line);
     }
@@ -254,45 +250,49 @@ static int compare_step(void *user, const zero_event *event)
 
 static int threads_of(const verify *v)
 {
-    return v->options->threads ? v->options->threads : (int)number_of(v->run, "threads");
+    return v->options->threads ? v->options->threads : v->config.run.threads;
 }
 
 // As it was made; what lies elsewhere now is the caller's to say.
 static zero_train_options options_of(verify *v)
 {
     static const zero_override former_mean = {"libzero.loss_mean", "micro_batch", "zero verify"};
-    const json_t *files = json_object_get(v->run, "data");
-    const char *tokenizer = text_of(v->run, "tokenizer"), *val = text_of(v->run, "val");
-    int count = ZR_MIN((int)json_array_size(files), MOST_DATA);
-    for (int i = 0; i < count; i++)
-        v->data[i] = json_string_value(json_array_get(files, (size_t)i));
+    const zero_verify_options *given = v->options;
+    const zr_run_record *run = &v->config.run;
     return (zero_train_options){
-        .struct_size = sizeof(zero_train_options), .new_spec = text_of(v->run, "new"), .model_dir = text_of(v->run, "model"),
-        .data = v->options->data ? v->options->data : v->data, .data_count = v->options->data ? v->options->data_count : count,
-        .val = val && strcmp(val, "the last tenth") ? val : NULL, .field = text_of(v->run, "field"), .chat = text_of(v->run, "chat"),
-        .tokenizer = json_is_true(json_object_get(v->run, "tokenizer_of_model")) ? NULL : tokenizer, .config_path = v->config_path,
-        .seq = number_of(v->run, "seq"), .steps = number_of(v->run, "steps"), .seed = -1, .eval_every = -1, .threads = threads_of(v),
-        .overrides = &former_mean, .override_count = is_of_earlier_program(v->config), // the same programs
-        .backend = v->backend, .allow_change = text_of(v->run, "allow_change"), .dry_run = 1, .ignore_unused = 1, // weights come from the checkpoint
-        .logger = v->options->logger, .progress = compare_step, .progress_user = v,
+        .struct_size = sizeof(zero_train_options),
+        .new_spec = run->new_spec,
+        .model_dir = run->model,
+        .data = given->data ? given->data : run->data,
+        .data_count = given->data ? given->data_count : run->data_count,
+        .val = run->val,
+        .field = run->field,
+        .chat = run->chat,
+        .tokenizer = run->tokenizer_of_model ? NULL : run->tokenizer,
+        .config_path = v->config.path,
+        .seq = run->seq,
+        .steps = run->steps,
+        .seed = -1,
+        .eval_every = -1,
+        .threads = threads_of(v),
+        .overrides = &former_mean,
+        .override_count = v->config.of_earlier_program, // they took the mean of micro-batches
+        .backend = v->backend,
+        .allow_change = run->allow_change,
+        .dry_run = 1,
+        .ignore_unused = 1, // weights come from the checkpoint
+        .logger = given->logger,
+        .progress = compare_step,
+        .progress_user = v,
     };
 }
 
 static zero_status check_same_text(const verify *v, const zr_train *train, zero_error *error)
 {
-    const char *hash = text_of(v->run, "data_hash");
+    const char *hash = v->config.run.data_hash;
     if (!hash || strcmp(hash, train->data_hash))
         return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, train->data_hash, hash ? hash : "known");
     return ZERO_OK;
-}
-
-static bool is_same_state(const json_t *a, const json_t *b)
-{
-    static const char *const keys[] = {"step", "updates", "loss_scale", "gradient_scale"};
-    bool same = true;
-    for (int k = 0; k < ZR_COUNT(keys); k++)
-        same = same && json_equal(json_object_get(a, keys[k]), json_object_get(b, keys[k]));
-    return same;
 }
 
 static zero_status compare_states(verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
@@ -303,7 +303,7 @@ static zero_status compare_states(verify *v, zero_engine *engine, const zr_manif
     zero_status status = zr_checkpoint_describe(engine, v->to, NULL, &vectors, &state, error);
     if (status == ZERO_OK)
         status = zr_states_compare(v->comm, v->to, manifest, vectors.of, vectors.count, &d, error);
-    bool same = status == ZERO_OK && is_same_state(state, manifest->state);
+    bool same = status == ZERO_OK && zr_checkpoint_is_same_progress(state, manifest->state);
     if (status == ZERO_OK && d.elements)
         say(v, "step %lld: %s \"%s\" is the first of %lld elements in all that differ, by %.3g at most\n", (long long)v->result->to, d.vector, d.tensor, (long long)d.elements, d.largest);
     else if (status == ZERO_OK && !same)
@@ -357,9 +357,9 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
         say(v, v->result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
                                     : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not what the run has kept\n",
             (long long)v->result->from + 1, (long long)v->result->to, v->comm->size, v->comm->size == 1 ? "" : "s");
-    if (status == ZERO_OK && !v->result->confirmed && threads_of(v) != number_of(v->run, "threads"))
-        say(v, "threads per rank were %lld when the run was made, and %d now, which may round differently: only a replay with %lld can tell\n",
-            (long long)number_of(v->run, "threads"), threads_of(v), (long long)number_of(v->run, "threads"));
+    if (status == ZERO_OK && !v->result->confirmed && threads_of(v) != v->config.run.threads)
+        say(v, "threads per rank were %d when the run was made, and %d now, which may round differently: only a replay with %d can tell\n",
+            v->config.run.threads, threads_of(v), v->config.run.threads);
     if (status == ZERO_OK && !v->result->confirmed && !strcmp(v->backend, "cpu"))
         say(v, "the run does not say which of the AVX-512 paths made it, and the replay took this machine's (%s): another one rounds differently\n", zr_train_instructions(train));
     if (status == ZERO_OK && !v->result->confirmed && v->resumed)
@@ -377,7 +377,7 @@ static zero_status check_receipts(const verify *v, zero_error *error)
         char *directory = zr_sprintf(error, "%s/%s", v->options->run, names[i]);
         zero_status status = directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
         if (status == ZERO_OK && receipt)
-            say(v, "receipt of %s: the weights are those of step %lld that it names\n", names[i], (long long)number_of(receipt, "step"));
+            say(v, "receipt of %s: the weights are those of step %lld that it names\n", names[i], (long long)json_integer_value(json_object_get(receipt, "step")));
         json_decref(receipt);
         zr_free(directory);
         ZERO_TRY(status);
@@ -420,8 +420,7 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, voi
     *out = (zero_verify_result){0};
     verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
     zero_status status = run(&v, error);
-    json_decref(v.config);
-    zr_free(v.config_path);
+    zr_run_config_free(&v.config);
     zr_free(v.from);
     zr_free(v.to);
     zr_metrics_reader_close(&v.metrics);
