@@ -43,20 +43,32 @@ static zero_status check_options(const zero_train_options *options, zero_error *
 static zero_status accept(zr_train *train, const zero_train_options *options, zero_error *error)
 {
     ZERO_TRY(check_options(options, error));
-    ZERO_TRY(zr_model_directory(options->model_dir, &train->logger, &train->own.model_dir, error));
-    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &train->logger, &train->own.tokenizer, error));
-    train->own.options = *options;
-    train->own.options.model_dir = train->own.model_dir;
-    train->own.options.tokenizer = train->own.tokenizer;
-    train->options = &train->own.options;
+    ZERO_TRY(zr_model_directory(options->model_dir, &train->logger, &train->asked.own.model_dir, error));
+    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &train->logger, &train->asked.own.tokenizer, error));
+    train->asked.own.options = *options;
+    train->asked.own.options.model_dir = train->asked.own.model_dir;
+    train->asked.own.options.tokenizer = train->asked.own.tokenizer;
+    train->asked.options = &train->asked.own.options;
     return ZERO_OK;
 }
 
 static zero_status build_again(zr_train *train, zero_error *error)
 {
-    zr_lm_free(train->model);
-    train->model = NULL;
-    return zr_lm_create(&train->model_config, &train->model, error);
+    zr_lm_free(train->subject.model);
+    train->subject.model = NULL;
+    return zr_lm_create(&train->subject.model_config, &train->subject.model, error);
+}
+
+void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *options, int64_t replay_to)
+{
+    *train = (zr_train){
+        .comm = comm,
+        .asked = {.options = options, .replay_to = replay_to},
+        .run = {
+            .outputs = {.lock = -1},
+            .evals = {.best = INFINITY, .last = INFINITY},
+        },
+    };
 }
 
 // Everything that a rank can find out, and refuse, by itself.
@@ -68,45 +80,45 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
     ZERO_TRY(zr_train_check_places(train, error));
-    return zr_tiling_apply(train->config, &train->model_config) ? build_again(train, error) : ZERO_OK;
+    return zr_tiling_apply(train->resolved.config, &train->subject.model_config) ? build_again(train, error) : ZERO_OK;
 }
 
 zero_status zr_train_make_engine(zr_train *train, zero_error *error)
 {
-    const zero_train_options *options = train->options;
-    ZERO_TRY(zr_threads_choose(train->comm, options->threads, &train->threads, error));
-    zero_options engine = {.struct_size = sizeof engine, .model = train->model, .comm = train->comm,
-                           .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
-                           .seed = (uint64_t)train->seed, .backend = options->backend, .total_steps = train->steps, .allow_change = options->allow_change, .logger = train->logger};
+    const zero_train_options *options = train->asked.options;
+    ZERO_TRY(zr_threads_choose(train->comm, options->threads, &train->resolved.threads, error));
+    zero_options engine = {.struct_size = sizeof engine, .model = train->subject.model, .comm = train->comm,
+                           .shape = {.batch = train->resolved.config->micro_batch, .seq = train->resolved.seq}, .threads = train->resolved.threads.count,
+                           .seed = (uint64_t)train->resolved.seed, .backend = options->backend, .total_steps = train->resolved.steps, .allow_change = options->allow_change, .logger = train->logger};
     bool tiled;
     ZERO_TRY(zr_train_place(train, error));
-    if (zr_tiling_apply(train->config, &train->model_config))
+    if (zr_tiling_apply(train->resolved.config, &train->subject.model_config))
         ZERO_TRY(zr_comm_agree(train->comm, build_again(train, error), error));
-    engine.model = train->model;
-    ZERO_TRY(zr_tiling_choose(&engine, train->config, &train->model_config, &tiled, error));
+    engine.model = train->subject.model;
+    ZERO_TRY(zr_tiling_choose(&engine, train->resolved.config, &train->subject.model_config, &tiled, error));
     if (tiled)
         ZERO_TRY(zr_comm_agree(train->comm, build_again(train, error), error));
-    engine.model = train->model;
+    engine.model = train->subject.model;
     ZERO_TRY(zr_comm_agree(train->comm, zr_train_record(train, error), error));
-    zr_config *config = train->config;
-    train->config = NULL;
+    zr_config *config = train->resolved.config;
+    train->resolved.config = NULL;
     config->tensorboard.enabled = config->tensorboard.enabled && !options->dry_run; // nothing is kept of one
     config->csv_monitor.enabled = config->csv_monitor.enabled && !options->dry_run;
     zr_train_describe_runtime(train);
-    ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->engine, error));
+    ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->run.engine, error));
     if (options->sample_every > 0)
-        ZERO_TRY(zr_comm_agree(train->comm, zr_train_sample_check(train, error), error));
+        ZERO_TRY(zr_comm_agree(train->comm, zr_train_sample_check(&train->subject, train->run.engine, error), error));
     const zero_load_options how = {.struct_size = sizeof how, .ignore_unused = options->ignore_unused, .logger = train->logger};
     if (options->model_dir)
-        ZERO_TRY(zero_load_weights_with(train->engine, options->model_dir, &how, error));
+        ZERO_TRY(zero_load_weights_with(train->run.engine, options->model_dir, &how, error));
     zr_train_describe_run(train);
-    train->profiled = zr_train_profile_steps(train);
-    return zr_observe(train->engine, &train->logger, train->profiled, &train->observed, error);
+    train->resolved.profiled = zr_train_profile_steps(train);
+    return zr_observe(train->run.engine, &train->logger, train->resolved.profiled, &train->run.observed, error);
 }
 
 static zero_status finish(zr_train *train, zero_error *error)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     char text[2048] = "dry run: one step was made, nothing is kept";
     int at = 0;
     if (!options->dry_run) {
@@ -115,13 +127,13 @@ static zero_status finish(zr_train *train, zero_error *error)
             return zr_train_rescue(train, status, error);
         at = snprintf(text, sizeof text, "model    %s/model", options->out_dir);
     }
-    if (isfinite(train->last_eval) && at > 0 && at < (int)sizeof text)
-        at += snprintf(text + at, sizeof text - (size_t)at, ", val loss %.6f (all of the held-out text)", train->last_eval);
-    if (isfinite(train->best) && at > 0 && at < (int)sizeof text)
-        snprintf(text + at, sizeof text - (size_t)at, "; the best of the run, val loss %.6f%s%s%s: %s/best", train->best, train->eval_text[0] ? " (" : "", train->eval_text,
-                 train->eval_text[0] ? ")" : "", options->out_dir);
-    zero_event end = {.kind = ZERO_EVENT_END, .step = train->steps, .total_steps = train->steps, .text = text,
-                      .loss = isfinite(train->best) ? train->best : 0};
+    if (isfinite(train->run.evals.last) && at > 0 && at < (int)sizeof text)
+        at += snprintf(text + at, sizeof text - (size_t)at, ", val loss %.6f (all of the held-out text)", train->run.evals.last);
+    if (isfinite(train->run.evals.best) && at > 0 && at < (int)sizeof text)
+        snprintf(text + at, sizeof text - (size_t)at, "; the best of the run, val loss %.6f%s%s%s: %s/best", train->run.evals.best, train->run.evals.text[0] ? " (" : "", train->run.evals.text,
+                 train->run.evals.text[0] ? ")" : "", options->out_dir);
+    zero_event end = {.kind = ZERO_EVENT_END, .step = train->resolved.steps, .total_steps = train->resolved.steps, .text = text,
+                      .loss = isfinite(train->run.evals.best) ? train->run.evals.best : 0};
     if (train->comm->rank == 0 && options->progress)
         options->progress(options->progress_user, &end);
     return ZERO_OK;
@@ -139,16 +151,16 @@ static zero_status run(zr_train *train, zero_error *error)
 
 void zr_train_free(zr_train *train)
 {
-    zr_checkpoint_abandon(train->saving);
-    zr_outputs_close(&train->outputs, false);
-    zr_reads_free(&train->place.reads);
-    zero_destroy(train->engine);
-    zr_config_destroy(train->config);
-    zr_free(train->config_text);
-    zr_free(train->file_text);
-    zr_free(train->own.model_dir);
-    zr_free(train->own.tokenizer);
-    zr_train_release_data(train);
+    zr_checkpoint_abandon(train->run.saves.saving);
+    zr_outputs_close(&train->run.outputs, false);
+    zr_reads_free(&train->run.place.reads);
+    zero_destroy(train->run.engine);
+    zr_config_destroy(train->resolved.config);
+    zr_free(train->resolved.config_text);
+    zr_free(train->resolved.file_text);
+    zr_free(train->asked.own.model_dir);
+    zr_free(train->asked.own.tokenizer);
+    zr_train_release_subject(&train->subject);
 }
 
 zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_error *error)
@@ -158,7 +170,8 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     zero_error local = {0};
     if (!error)
         error = &local;
-    zr_train train = {.comm = comm, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY};
+    zr_train train;
+    zr_train_init(&train, comm, NULL, 0);
     if (comm->rank == 0)
         train.logger = options->logger;
     zero_status status = zr_comm_agree(comm, accept(&train, options, error), error);

@@ -24,13 +24,13 @@ static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, bes
 static zero_status remove_older(zr_train *train, int64_t step, zero_error *error)
 {
     char others[1024];
-    char *path = zr_checkpoint_path(train->options->out_dir, step, error);
+    char *path = zr_checkpoint_path(train->asked.options->out_dir, step, error);
     if (!path)
         return ZERO_ERR_MEMORY;
     bool shared = zr_directory_others(path, zr_is_checkpoint_file, others, sizeof others);
-    if (shared && !train->left_step)
+    if (shared && !train->run.saves.left_step)
         zr_log(&train->logger, ZERO_LOG_WARNING, "\"%s\" is not removed, although newer checkpoints are there (--keep): it holds %s, which is of no checkpoint; this is said once", path, others);
-    train->left_step = shared ? step : train->left_step;
+    train->run.saves.left_step = shared ? step : train->run.saves.left_step;
     zero_status status = shared ? ZERO_OK : zr_directory_discard(path, error);
     zr_free(path);
     return status;
@@ -39,17 +39,17 @@ static zero_status remove_older(zr_train *train, int64_t step, zero_error *error
 // Rank 0: the newest `keep` that are whole stay, the one just written among them. Newer ones than that are damaged: it was resumed before them.
 static zero_status prune(zr_train *train, zero_error *error)
 {
-    const char *run = train->options->out_dir;
+    const char *run = train->asked.options->out_dir;
     zr_checkpoints found;
     ZERO_TRY(zr_checkpoints_list(run, &found, error));
     zero_status status = ZERO_OK;
     int64_t kept = 0;
-    for (int i = 0; i < found.count && train->options->keep > 0 && status == ZERO_OK; i++) {
+    for (int i = 0; i < found.count && train->asked.options->keep > 0 && status == ZERO_OK; i++) {
         int64_t step = found.steps[i];
-        if (step > train->saved_step)
+        if (step > train->run.saves.saved_step)
             continue;
-        if (kept < train->options->keep) {
-            kept += step == train->saved_step || zr_checkpoint_is_whole(run, step);
+        if (kept < train->asked.options->keep) {
+            kept += step == train->run.saves.saved_step || zr_checkpoint_is_whole(run, step);
             continue;
         }
         status = remove_older(train, step, error);
@@ -61,16 +61,16 @@ static zero_status prune(zr_train *train, zero_error *error)
 static zr_run_state state_of(const zr_train *train)
 {
     return (zr_run_state){
-        .data_hash = train->data_hash,
-        .seq = train->seq,
-        .lines = zr_metrics_lines(train->outputs.metrics),
-        .micro_batch = zr_engine_config(train->engine)->micro_batch,
+        .data_hash = train->subject.data_hash,
+        .seq = train->resolved.seq,
+        .lines = zr_metrics_lines(train->run.outputs.metrics),
+        .micro_batch = zr_engine_config(train->run.engine)->micro_batch,
         .ranks = train->comm->size,
-        .resumed_from = train->first_step,
-        .owed = train->owed,
-        .keeps_weight_decay = train->keeps_weight_decay,
-        .best = train->best,
-        .best_windows = train->best_windows,
+        .resumed_from = train->run.first_step,
+        .owed = train->run.owed,
+        .keeps_weight_decay = train->resolved.keeps_weight_decay,
+        .best = train->run.evals.best,
+        .best_windows = train->run.evals.best_windows,
     };
 }
 
@@ -85,21 +85,21 @@ static zero_status settle(const zr_train *train, zero_status status, const zero_
 {
     if (status == ZERO_OK || zr_train_is_fatal(status))
         return status;
-    const char *then = train->saving_step == train->steps ? "the run cannot be extended from its end" : "training continues";
-    zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld was not saved, %s: %s", (long long)train->saving_step, then, error->message);
+    const char *then = train->run.saves.saving_step == train->resolved.steps ? "the run cannot be extended from its end" : "training continues";
+    zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld was not saved, %s: %s", (long long)train->run.saves.saving_step, then, error->message);
     return ZERO_OK;
 }
 
 static zero_status prepare(const zr_train *train, char **path, json_t **more, zero_error *error)
 {
     const zr_run_state state = state_of(train);
-    *path = zr_checkpoint_path(train->options->out_dir, train->saving_step, error);
+    *path = zr_checkpoint_path(train->asked.options->out_dir, train->run.saves.saving_step, error);
     zero_status status = *path ? ZERO_OK : ZERO_ERR_MEMORY;
     *more = zr_run_state_pack(&state);
     if (status == ZERO_OK && !*more)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", *path);
     if (status == ZERO_OK && train->comm->rank == 0)
-        status = zr_checkpoints_make(train->options->out_dir, error);
+        status = zr_checkpoints_make(train->asked.options->out_dir, error);
     return status;
 }
 
@@ -108,11 +108,11 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     char *path = NULL;
     json_t *more = NULL;
     ZERO_TRY(zr_train_end_checkpoint(train, error));
-    train->saved_at = zr_clock_seconds();
-    train->saving_step = step;
+    train->run.saves.saved_at = zr_clock_seconds();
+    train->run.saves.saving_step = step;
     zero_status status = zr_comm_agree(train->comm, prepare(train, &path, &more, error), error);
     if (status == ZERO_OK)
-        status = zr_checkpoint_begin(train->engine, path, json_incref(more), &train->saving, error);
+        status = zr_checkpoint_begin(train->run.engine, path, json_incref(more), &train->run.saves.saving, error);
     json_decref(more);
     zr_free(path);
     return settle(train, status, error);
@@ -122,20 +122,20 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
 void zr_train_announce_checkpoint(zr_train *train)
 {
     zero_error error = {0};
-    zero_status status = zr_write_latest(train->options->out_dir, train->saved_step, &error);
+    zero_status status = zr_write_latest(train->asked.options->out_dir, train->run.saves.saved_step, &error);
     if (status == ZERO_OK)
         status = prune(train, &error);
     if (status != ZERO_OK)
-        zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld is saved, but: %s", (long long)train->saved_step, error.message);
+        zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld is saved, but: %s", (long long)train->run.saves.saved_step, error.message);
 }
 
 static zero_status end_checkpoint(zr_train *train, zero_error *error)
 {
-    zero_checkpoint *saving = train->saving;
-    train->saving = NULL;
+    zero_checkpoint *saving = train->run.saves.saving;
+    train->run.saves.saving = NULL;
     ZERO_TRY(zero_end_checkpoint(saving, error));
-    train->saved_step = train->saving_step;
-    train->longest_save = fmax(train->longest_save, zr_clock_seconds() - train->saved_at);
+    train->run.saves.saved_step = train->run.saves.saving_step;
+    train->run.saves.longest = fmax(train->run.saves.longest, zr_clock_seconds() - train->run.saves.saved_at);
     if (train->comm->rank == 0)
         zr_train_announce_checkpoint(train);
     return ZERO_OK;
@@ -143,38 +143,38 @@ static zero_status end_checkpoint(zr_train *train, zero_error *error)
 
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
 {
-    return train->saving ? settle(train, end_checkpoint(train, error), error) : ZERO_OK;
+    return train->run.saves.saving ? settle(train, end_checkpoint(train, error), error) : ZERO_OK;
 }
 
 bool zr_train_wants_checkpoint(const zr_train *train, int64_t step)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     bool by_steps = options->save_every > 0 && step % options->save_every == 0;
-    bool by_time = options->save_seconds > 0 && zr_clock_seconds() - train->saved_at >= options->save_seconds;
+    bool by_time = options->save_seconds > 0 && zr_clock_seconds() - train->run.saves.saved_at >= options->save_seconds;
     return !options->dry_run && (by_steps || by_time);
 }
 
 bool zr_train_is_out_of_time(const zr_train *train)
 {
-    double needed = LEAST_TO_END + 2 * train->longest_step + 2 * train->longest_save;
-    return train->options->end_by > 0 && (double)time(NULL) + needed >= train->options->end_by;
+    double needed = LEAST_TO_END + 2 * train->run.longest_step + 2 * train->run.saves.longest;
+    return train->asked.options->end_by > 0 && (double)time(NULL) + needed >= train->asked.options->end_by;
 }
 
 // Now, and not beside the next step; settled like every other one.
 static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error *error)
 {
-    train->owed = owed;
+    train->run.owed = owed;
     zero_status status = zr_train_begin_checkpoint(train, step, error);
     if (status == ZERO_OK)
         status = zr_train_end_checkpoint(train, error);
-    train->owed = false;
+    train->run.owed = false;
     return status;
 }
 
 // About: fp32 vectors, without headers and manifest.
 static int64_t checkpoint_bytes(const zr_train *train)
 {
-    const zr_plan *plan = zr_engine_plan(train->engine);
+    const zr_plan *plan = zr_engine_plan(train->run.engine);
     int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
     return fp32 + (plan->settings.delayed ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters) : 0);
 }
@@ -182,7 +182,7 @@ static int64_t checkpoint_bytes(const zr_train *train)
 // Rank 0. The models that are written after it need room too: less than twice what it takes is too little.
 static bool has_room(const zr_train *train)
 {
-    const char *out = train->options->out_dir;
+    const char *out = train->asked.options->out_dir;
     struct statvfs disk;
     char needed[ZR_BYTES_TEXT], available[ZR_BYTES_TEXT];
     int64_t bytes = checkpoint_bytes(train);
@@ -200,7 +200,7 @@ static bool has_room(const zr_train *train)
 
 zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_error *error)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     int64_t wanted = due;
     if (options->dry_run || (options->no_final_checkpoint && !due))
         return ZERO_OK;
@@ -210,7 +210,7 @@ zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_err
     if (!wanted)
         return ZERO_OK;
     ZERO_TRY(save_now(train, step, true, error));
-    if (train->saved_step == step)
+    if (train->run.saves.saved_step == step)
         zr_log(&train->logger, ZERO_LOG_INFO, "saved    %s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "; --resume with more --steps trains on from there", options->out_dir, (long long)step);
     return ZERO_OK;
 }
@@ -218,31 +218,31 @@ zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_err
 // What a run has come to is not lost with its model: it is in the last checkpoint, or in one that is tried now.
 zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *error)
 {
-    const char *out = train->options->out_dir;
+    const char *out = train->asked.options->out_dir;
     zero_error why = *error, last = {0};
     if (zr_train_is_fatal(status))
         return status;
-    if (train->saved_step != train->steps && train->saving_step != train->steps) // else it has been tried
-        ZERO_TRY(save_now(train, train->steps, false, &last));
-    if (train->saved_step != train->steps && train->saved_step > 0)
+    if (train->run.saves.saved_step != train->resolved.steps && train->run.saves.saving_step != train->resolved.steps) // else it has been tried
+        ZERO_TRY(save_now(train, train->resolved.steps, false, &last));
+    if (train->run.saves.saved_step != train->resolved.steps && train->run.saves.saved_step > 0)
         return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint of its end could be written: %.400s; the newest checkpoint is of step %lld: once there is room, "
-                       "--resume (without --overwrite) goes on from there", why.message, (long long)train->saved_step);
-    if (train->saved_step != train->steps)
+                       "--resume (without --overwrite) goes on from there", why.message, (long long)train->run.saves.saved_step);
+    if (train->run.saves.saved_step != train->resolved.steps)
         return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint could be written: %.400s", why.message);
     return zr_fail(error, status, "the run has ended, but its model is not written: %.400s; \"%.200s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" holds it: once there is room, the same command with --resume "
-                   "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR", why.message, out, (long long)train->steps, out);
+                   "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR", why.message, out, (long long)train->resolved.steps, out);
 }
 
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     if (options->dry_run)
         return zr_fail(error, ZERO_ERR_CANCELLED, "ended as asked after step %lld; a dry run keeps nothing", (long long)step);
-    if (train->saved_step != step) // else it was, with what is owed
+    if (train->run.saves.saved_step != step) // else it was, with what is owed
         ZERO_TRY(save_now(train, step, owed, error));
-    if (train->saved_step != step)
+    if (train->run.saves.saved_step != step)
         return zr_fail(error, ZERO_ERR_IO, "ended as asked after step %lld of %lld, but this step could not be saved; the last one that was: %lld", (long long)step,
-                       (long long)train->steps, (long long)train->saved_step);
-    return zr_fail(error, ZERO_ERR_STOPPED, "ended as asked after step %lld of %lld; saved in \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\"", (long long)step, (long long)train->steps,
+                       (long long)train->resolved.steps, (long long)train->run.saves.saved_step);
+    return zr_fail(error, ZERO_ERR_STOPPED, "ended as asked after step %lld of %lld; saved in \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\"", (long long)step, (long long)train->resolved.steps,
                    options->out_dir, (long long)step);
 }

@@ -1,7 +1,8 @@
-// The configuration of a training: the file, the flags, what a run that goes on keeps (train_keep.c), and the program's own choices where
+// The configuration of a training: the file, the flags, what a run that goes on keeps (setup/keep.c), and the program's own choices where
 // nobody made one.
 #include "files/run_record.h"
 #include "setup/defaults.h"
+#include "setup/keep.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "train/train.h"
@@ -11,13 +12,13 @@
 
 static zero_status override(zr_config *config, const zr_train *train, const char *key, const char *value, const char *flag, const zero_logger *logger, zero_error *error)
 {
-    return zr_config_override(config, key, value, flag, train->options->strict, logger, error);
+    return zr_config_override(config, key, value, flag, train->asked.options->strict, logger, error);
 }
 
 // --seed and --lr have fields of their own.
 static zero_status apply_fields(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     char number[40];
     snprintf(number, sizeof number, "%lld", (long long)(options->seed >= 0 ? options->seed : 1337));
     if (options->seed >= 0 || !zr_config_says(config, "libzero.seed"))
@@ -30,13 +31,13 @@ static zero_status apply_fields(const zr_train *train, zr_config *config, const 
 
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 {
-    const zero_train_options *options = train->options;
-    int64_t batch = zr_default_batch(train->parameters, train->seq), ranks = train->comm->size;
-    zr_config_facts facts = zr_resolve_facts(train->comm->size, train->parameters, steps);
+    const zero_train_options *options = train->asked.options;
+    int64_t batch = zr_default_batch(train->subject.parameters, train->resolved.seq), ranks = train->comm->size;
+    zr_config_facts facts = zr_resolve_facts(train->comm->size, train->subject.parameters, steps);
     facts.micro_batch = (batch + ranks - 1) / ranks;
-    facts.hidden = train->shape.width;
+    facts.hidden = train->subject.shape.width;
     if (options->model_dir)
-        facts.lr = zr_default_lr_further(train->parameters);
+        facts.lr = zr_default_lr_further(train->subject.parameters);
     if (options->lr > 0)
         facts.lr = options->lr;
     return facts;
@@ -47,15 +48,20 @@ static zero_status amend(zr_resolution *how, zr_config *config, zero_error *erro
 {
     const zr_train *train = how->user;
     ZERO_TRY(apply_fields(train, config, how->logger, error));
-    return zr_train_keep(train, config, how->facts.micro_batch, how->logger, error);
+    const zr_keep keep = {
+        .before = &train->asked.before,
+        .ranks = train->comm->size,
+        .restarted = train->asked.options->restarted,
+    };
+    return zr_keep_apply(&keep, config, how->facts.micro_batch, how->logger, error);
 }
 
 static zr_resolution resolution_of(zr_train *train, zr_config_facts facts, const zero_logger *logger)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     return (zr_resolution){
-        .text = train->file_text,
-        .length = train->file_length,
+        .text = train->resolved.file_text,
+        .length = train->resolved.file_length,
         .name = options->config_path,
         .flags = options->overrides,
         .flag_count = options->override_count,
@@ -71,16 +77,16 @@ static zero_status make_config(zr_train *train, int64_t steps, const zero_logger
 {
     zr_resolution how = resolution_of(train, facts_of(train, steps), logger);
     ZERO_TRY(zr_resolve(&how, out, error));
-    zr_train_tell_kept(train, *out, logger);
+    zr_keep_tell(&train->asked.before, *out, logger);
     return ZERO_OK;
 }
 
 // Nothing is refused for the model's size or the text's length, which are not known yet: any will do.
 zero_status zr_train_check_config(zr_train *train, zero_error *error)
 {
-    const zr_config_facts facts = {.ranks = train->comm->size, .micro_batch = 1, .total_steps = ZR_MAX(train->options->steps, 1), .auto_dtype = zr_default_dtype()};
+    const zr_config_facts facts = {.ranks = train->comm->size, .micro_batch = 1, .total_steps = ZR_MAX(train->asked.options->steps, 1), .auto_dtype = zr_default_dtype()};
     zr_config *config = NULL;
-    ZERO_TRY(zr_resolve_text(train->options->config_path, &train->file_text, &train->file_length, error));
+    ZERO_TRY(zr_resolve_text(train->asked.options->config_path, &train->resolved.file_text, &train->resolved.file_length, error));
     zr_resolution how = resolution_of(train, facts, NULL);
     zero_status status = zr_resolve(&how, &config, error);
     zr_config_destroy(config);
@@ -90,19 +96,19 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
 // How long to train follows from the batch, the schedule from how long: so the configuration is resolved once for its batch.
 static zero_status choose_steps(zr_train *train, zero_error *error)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     zr_config *probe = NULL;
     ZERO_TRY(make_config(train, ZR_MAX(options->steps, 1), NULL, &probe, error));
-    int64_t per_step = probe->train_batch * train->seq;
+    int64_t per_step = probe->train_batch * train->resolved.seq;
     zr_config_destroy(probe);
-    train->steps = options->steps;
-    if (options->dry_run && !train->replay_to)
-        train->steps = 1;
+    train->resolved.steps = options->steps;
+    if (options->dry_run && !train->asked.replay_to)
+        train->resolved.steps = 1;
     else if (options->epochs > 0)
-        train->steps = (int64_t)(options->epochs * (double)train->data.count / (double)per_step + 0.5);
-    else if (!train->steps)
-        train->steps = zr_default_steps(train->data.count, per_step);
-    train->steps = ZR_MAX(train->steps, 1);
+        train->resolved.steps = (int64_t)(options->epochs * (double)train->subject.data.count / (double)per_step + 0.5);
+    else if (!train->resolved.steps)
+        train->resolved.steps = zr_default_steps(train->subject.data.count, per_step);
+    train->resolved.steps = ZR_MAX(train->resolved.steps, 1);
     return ZERO_OK;
 }
 
@@ -117,47 +123,47 @@ zero_status zr_train_configure(zr_train *train, zero_error *error)
 {
     zero_logger logger = {.write = write_choice, .user = train};
     ZERO_TRY(choose_steps(train, error));
-    ZERO_TRY(make_config(train, train->steps, &logger, &train->config, error));
-    ZERO_TRY(zr_config_check_length(train->config, train->steps, error));
-    train->keeps_weight_decay = train->before.has_weight_decay && train->before.weight_decay == train->config->optimizer.weight_decay;
-    train->seed = train->config->seed;
-    train->data.seed = (uint64_t)train->seed;
+    ZERO_TRY(make_config(train, train->resolved.steps, &logger, &train->resolved.config, error));
+    ZERO_TRY(zr_config_check_length(train->resolved.config, train->resolved.steps, error));
+    train->resolved.keeps_weight_decay = train->asked.before.has_weight_decay && train->asked.before.weight_decay == train->resolved.config->optimizer.weight_decay;
+    train->resolved.seed = train->resolved.config->seed;
+    train->subject.data.seed = (uint64_t)train->resolved.seed;
     return ZERO_OK;
 }
 
 zero_status zr_train_place(zr_train *train, zero_error *error)
 {
-    const zero_options options = {.model = train->model, .comm = train->comm, .shape = {.batch = train->config->micro_batch, .seq = train->seq}, .threads = train->threads.count,
-                                  .backend = train->options->backend, .logger = train->logger};
-    const zr_resolution how = resolution_of(train, facts_of(train, train->steps), NULL);
-    return zr_placement_settle(&how, &options, &train->model_config, &train->config, error);
+    const zero_options options = {.model = train->subject.model, .comm = train->comm, .shape = {.batch = train->resolved.config->micro_batch, .seq = train->resolved.seq}, .threads = train->resolved.threads.count,
+                                  .backend = train->asked.options->backend, .logger = train->logger};
+    const zr_resolution how = resolution_of(train, facts_of(train, train->resolved.steps), NULL);
+    return zr_placement_settle(&how, &options, &train->subject.model_config, &train->resolved.config, error);
 }
 
 // What was chosen or given outside of the file.
 static zr_run_record record_of(const zr_train *train)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     return (zr_run_record){
         .new_spec = options->new_spec,
         .model = options->model_dir,
-        .tokenizer = options->tokenizer ? options->tokenizer : zr_tokenizer_name(train->tokenizer),
+        .tokenizer = options->tokenizer ? options->tokenizer : zr_tokenizer_name(train->subject.tokenizer),
         .tokenizer_of_model = options->model_dir && !options->tokenizer,
         .data = options->data,
         .data_count = options->data_count,
-        .val = train->val_is_tenth ? NULL : train->val.count ? options->val : "none",
+        .val = train->subject.val_is_tenth ? NULL : train->subject.val.count ? options->val : "none",
         .field = options->field,
         .chat = options->chat,
         .allow_change = options->allow_change,
         .backend = options->backend ? options->backend : "cpu",
         .comm = zero_comm_name(train->comm),
-        .instructions = zr_train_instructions(train),
-        .data_hash = train->data_hash,
-        .vocabulary = train->shape.vocab,
-        .parameters = train->parameters,
-        .seq = train->seq,
-        .steps = train->steps,
+        .instructions = zr_train_instructions(options),
+        .data_hash = train->subject.data_hash,
+        .vocabulary = train->subject.shape.vocab,
+        .parameters = train->subject.parameters,
+        .seq = train->resolved.seq,
+        .steps = train->resolved.steps,
         .ranks = train->comm->size,
-        .threads = train->threads.count,
+        .threads = train->resolved.threads.count,
     };
 }
 
@@ -166,13 +172,13 @@ zero_status zr_train_record(zr_train *train, zero_error *error)
     const zr_run_record record = record_of(train);
     zr_buffer run = {0}, text = {0};
     zr_run_record_write(&record, &run);
-    zero_status status = run.failed ? ZERO_OK : zr_config_override(train->config, "libzero.run", run.data, "this run", false, NULL, error);
-    zr_config_write(train->config, &text);
+    zero_status status = run.failed ? ZERO_OK : zr_config_override(train->resolved.config, "libzero.run", run.data, "this run", false, NULL, error);
+    zr_config_write(train->resolved.config, &text);
     if (status == ZERO_OK && !run.failed && !text.failed)
-        train->config_text = zr_strdup(text.data, error);
+        train->resolved.config_text = zr_strdup(text.data, error);
     else if (status == ZERO_OK)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the resolved configuration");
-    if (status == ZERO_OK && !train->config_text)
+    if (status == ZERO_OK && !train->resolved.config_text)
         status = ZERO_ERR_MEMORY;
     zr_buffer_free(&run);
     zr_buffer_free(&text);

@@ -29,18 +29,18 @@ typedef struct loop {
 static zero_status one_step(loop *l, zero_step_info *info, zero_error *error)
 {
     zr_train *train = l->train;
-    int64_t shape[2] = {l->micro_batch, train->seq}, groups = zero_accumulation(train->engine) * train->comm->size;
+    int64_t shape[2] = {l->micro_batch, train->resolved.seq}, groups = zero_accumulation(train->run.engine) * train->comm->size;
     zero_tensors batch = {.count = 2, .at = {{.data = l->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {shape[0], shape[1]}},
                                              {.data = l->targets, .dtype = ZERO_I32, .dims = 2, .shape = {shape[0], shape[1]}}}};
-    for (int64_t k = 0; k < zero_accumulation(train->engine); k++) {
+    for (int64_t k = 0; k < zero_accumulation(train->run.engine); k++) {
         int64_t step, number;
         double loss;
-        zero_position(train->engine, &step, &number);
-        zr_dataset_train_batch(&train->data, (step * groups + number) * l->micro_batch, l->micro_batch, l->tokens, l->targets);
-        ZERO_TRY(zr_windows_check_files(train->comm, &train->data, error));
-        ZERO_TRY(zero_forward(train->engine, &batch, &loss, error));
-        ZERO_TRY(zero_backward(train->engine, error));
-        ZERO_TRY(zero_step(train->engine, info, error));
+        zero_position(train->run.engine, &step, &number);
+        zr_dataset_train_batch(&train->subject.data, (step * groups + number) * l->micro_batch, l->micro_batch, l->tokens, l->targets);
+        ZERO_TRY(zr_windows_check_files(train->comm, &train->subject.data, error));
+        ZERO_TRY(zero_forward(train->run.engine, &batch, &loss, error));
+        ZERO_TRY(zero_backward(train->run.engine, error));
+        ZERO_TRY(zero_step(train->run.engine, info, error));
     }
     return ZERO_OK;
 }
@@ -48,7 +48,7 @@ static zero_status one_step(loop *l, zero_step_info *info, zero_error *error)
 static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info, zero_error *error)
 {
     char name[256];
-    ZERO_TRY(zr_engine_find_nonfinite(train->engine, name, sizeof name, error));
+    ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
     zr_fail(error, ZERO_ERR_NONFINITE, "step %lld: the loss is %f; the first that is not finite: %s. A lower learning rate (now %.3g) or gradient_clipping may help",
             (long long)info->step, info->loss, name, info->lr);
     return zr_comm_agree(train->comm, ZERO_ERR_NONFINITE, error);
@@ -58,9 +58,9 @@ static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info 
 static zero_status report_skip(const zr_train *train, const zero_step_info *info, zero_error *error)
 {
     char name[256], scale[64] = "";
-    ZERO_TRY(zr_engine_find_nonfinite(train->engine, name, sizeof name, error));
+    ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
     if (info->loss_scale > 0)
-        snprintf(scale, sizeof scale, " at loss scale %g (next: %g)", info->loss_scale, zr_engine_loss_scale(train->engine));
+        snprintf(scale, sizeof scale, " at loss scale %g (next: %g)", info->loss_scale, zr_engine_loss_scale(train->run.engine));
     zr_log(&train->logger, ZERO_LOG_WARNING, "step %lld: the norm of the gradient is not finite%s: this update is skipped; the first tensor that is not finite: %s",
            (long long)info->step, scale, name);
     return ZERO_OK;
@@ -68,29 +68,29 @@ static zero_status report_skip(const zr_train *train, const zero_step_info *info
 
 static int send(const zr_train *train, const zero_event *event)
 {
-    return train->comm->rank == 0 && train->options->progress ? train->options->progress(train->options->progress_user, event) : 0;
+    return train->comm->rank == 0 && train->asked.options->progress ? train->asked.options->progress(train->asked.options->progress_user, event) : 0;
 }
 
 static zero_io io_since(loop *l)
 {
     zero_io now;
-    zero_io_report(l->train->engine, &now);
+    zero_io_report(l->train->run.engine, &now);
     return zero_io_between(&l->io_before, &now);
 }
 
 static zero_traffic traffic_since(loop *l)
 {
     zero_traffic now;
-    zero_traffic_report(l->train->engine, &now);
+    zero_traffic_report(l->train->run.engine, &now);
     return zero_traffic_between(&l->before, &now);
 }
 
 // Rank 0. A line that cannot be written is missing; the run goes on.
 static void settle_line(zr_train *train, int64_t step, zero_status status, const zero_error *error)
 {
-    if (status != ZERO_OK && !train->metrics_failed)
+    if (status != ZERO_OK && !train->run.metrics_failed)
         zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld has no line in metrics.jsonl, nor may later ones; the run goes on: %s", (long long)step, error->message);
-    train->metrics_failed = status != ZERO_OK;
+    train->run.metrics_failed = status != ZERO_OK;
 }
 
 // Rank 0: the line of metrics.jsonl, and the event; returns what the caller answers: whether it wants the end.
@@ -98,18 +98,18 @@ static int report_step(loop *l, const zero_step_info *info, double milliseconds)
 {
     zero_error error = {0};
     zr_train *train = l->train;
-    int64_t tokens = info->samples * train->seq;
+    int64_t tokens = info->samples * train->resolved.seq;
     l->smooth_weight = 0.95 * l->smooth_weight + 0.05;
     l->smooth_ms = 0.95 * l->smooth_ms + 0.05 * milliseconds;
     double mean = l->smooth_ms / l->smooth_weight;
     zr_metrics_step line = {.step = info->step, .tokens = tokens, .loss = info->loss, .lr = info->lr, .grad_norm = info->grad_norm,
                             .loss_scale = info->loss_scale, .skipped = info->skipped, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / milliseconds, .traffic = traffic_since(l), .io = io_since(l)};
-    zero_memory_report(train->engine, &line.memory);
-    if (train->outputs.metrics)
-        settle_line(train, info->step, zr_metrics_step_write(train->outputs.metrics, &line, &error), &error);
-    zero_event event = {.kind = ZERO_EVENT_STEP, .step = info->step, .total_steps = train->steps, .loss = info->loss, .previous_loss = l->previous_loss,
+    zero_memory_report(train->run.engine, &line.memory);
+    if (train->run.outputs.metrics)
+        settle_line(train, info->step, zr_metrics_step_write(train->run.outputs.metrics, &line, &error), &error);
+    zero_event event = {.kind = ZERO_EVENT_STEP, .step = info->step, .total_steps = train->resolved.steps, .loss = info->loss, .previous_loss = l->previous_loss,
                         .lr = info->lr, .grad_norm = info->grad_norm, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / mean,
-                        .seconds_left = (double)(train->steps - info->step) * mean / 1e3, .tokens = tokens};
+                        .seconds_left = (double)(train->resolved.steps - info->step) * mean / 1e3, .tokens = tokens};
     return send(train, &event);
 }
 
@@ -117,23 +117,23 @@ static int report_step(loop *l, const zero_step_info *info, double milliseconds)
 static bool wants_to_leave(void *user)
 {
     const zr_train *train = user;
-    const volatile int *asked = train->options->stop;
+    const volatile int *asked = train->asked.options->stop;
     return (asked && *asked) || (train->comm->rank == 0 && zr_train_is_out_of_time(train));
 }
 
 // One that cannot be written is told once for each cause, and harms nothing: what was best before stays, and is what the next one has to beat.
 static zero_status keep_best(zr_train *train, int64_t step, double loss, zero_error *error)
 {
-    double before = train->best;
+    double before = train->run.evals.best;
     zero_status status = zr_train_save_model(train, "best", error);
     if (zr_train_is_fatal(status))
         return status;
     const char *failure = status == ZERO_OK ? "" : error->message;
-    if (status != ZERO_OK && strcmp(failure, train->best_failure))
+    if (status != ZERO_OK && strcmp(failure, train->run.evals.failure))
         zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld: the best model so far is not written, the run goes on%s: %s", (long long)step,
                isfinite(before) ? " and the one before it stays" : "", failure);
-    snprintf(train->best_failure, sizeof train->best_failure, "%s", failure);
-    train->best = status == ZERO_OK ? loss : before;
+    snprintf(train->run.evals.failure, sizeof train->run.evals.failure, "%s", failure);
+    train->run.evals.best = status == ZERO_OK ? loss : before;
     return ZERO_OK;
 }
 
@@ -144,23 +144,23 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     zr_windows_result result;
     zero_error line = {0};
     const zr_windows_leave leave = {wants_to_leave, train};
-    ZERO_TRY(zr_windows_loss(train->engine, &train->val, l->micro_batch, batches, &leave, &result, error));
+    ZERO_TRY(zr_windows_loss(train->run.engine, &train->subject.val, l->micro_batch, batches, &leave, &result, error));
     l->left = result.left;
     if (l->left)
         return ZERO_OK;
-    bool best = batches == l->eval_batches && result.loss < train->best;
-    if (train->outputs.metrics)
-        settle_line(train, step, zr_metrics_eval_write(train->outputs.metrics, step, result.loss, &line), &line);
+    bool best = batches == l->eval_batches && result.loss < train->run.evals.best;
+    if (train->run.outputs.metrics)
+        settle_line(train, step, zr_metrics_eval_write(train->run.outputs.metrics, step, result.loss, &line), &line);
     if (batches == l->eval_batches) // points of a curve read the same part; all of the text is in metrics.jsonl
-        zr_observation_evaluated(train->observed, step, result.loss);
-    char text[sizeof train->eval_text] = ALL_OF_IT;
+        zr_observation_evaluated(train->run.observed, step, result.loss);
+    char text[sizeof train->run.evals.text] = ALL_OF_IT;
     if (batches > 0)
         snprintf(text, sizeof text, "%lld window%s", (long long)result.windows, result.windows == 1 ? "" : "s");
     if (batches == l->eval_batches)
-        memcpy(train->eval_text, text, sizeof text);
-    zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->steps, .loss = result.loss, .is_best = best, .text = text};
+        memcpy(train->run.evals.text, text, sizeof text);
+    zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->resolved.steps, .loss = result.loss, .is_best = best, .text = text};
     send(train, &event);
-    train->last_eval = result.loss;
+    train->run.evals.last = result.loss;
     return best ? keep_best(train, step, result.loss, error) : ZERO_OK;
 }
 
@@ -168,8 +168,8 @@ static zero_status sample(loop *l, int64_t step, zero_error *error)
 {
     zr_train *train = l->train;
     zr_buffer text = {0};
-    ZERO_TRY(zr_train_sample(train, step, &text, error));
-    zero_event event = {.kind = ZERO_EVENT_SAMPLE, .step = step, .total_steps = train->steps, .text = text.data ? text.data : ""};
+    ZERO_TRY(zr_train_sample(&train->subject, train->run.engine, train->resolved.seed + step, &text, error));
+    zero_event event = {.kind = ZERO_EVENT_SAMPLE, .step = step, .total_steps = train->resolved.steps, .text = text.data ? text.data : ""};
     send(train, &event);
     zr_buffer_free(&text);
     return ZERO_OK;
@@ -178,10 +178,10 @@ static zero_status sample(loop *l, int64_t step, zero_error *error)
 // What may come between two steps. The last step is always evaluated. Where the run is to end meanwhile it is saved, and does all of this again.
 static zero_status between_steps(loop *l, int64_t step, zero_error *error)
 {
-    const zero_train_options *options = l->train->options;
-    bool last = step == l->train->steps && !l->train->replay_to; // a replay ends with the state that was saved
+    const zero_train_options *options = l->train->asked.options;
+    bool last = step == l->train->resolved.steps && !l->train->asked.replay_to; // a replay ends with the state that was saved
     if (last)
-        ZERO_TRY(zero_finish_update(l->train->engine, error));
+        ZERO_TRY(zero_finish_update(l->train->run.engine, error));
     if (l->eval_every > 0 && (last || step % l->eval_every == 0))
         ZERO_TRY(evaluate(l, step, l->eval_batches, error));
     if (l->left)
@@ -206,11 +206,11 @@ static zero_status run_step(loop *l, zero_error *error)
     zr_train *train = l->train;
     zero_step_info info = {0};
     double begin = zr_clock_seconds();
-    zero_traffic_report(train->engine, &l->before);
-    zero_io_report(train->engine, &l->io_before);
+    zero_traffic_report(train->run.engine, &l->before);
+    zero_io_report(train->run.engine, &l->io_before);
     ZERO_TRY(one_step(l, &info, error));
     double milliseconds = (zr_clock_seconds() - begin) * 1e3;
-    train->longest_step = fmax(train->longest_step, milliseconds / 1e3);
+    train->run.longest_step = fmax(train->run.longest_step, milliseconds / 1e3);
     if (!isfinite(info.loss))
         return refuse_nonfinite(train, &info, error);
     if (info.updated) // which waited for all that was to be written
@@ -221,13 +221,13 @@ static zero_status run_step(loop *l, zero_error *error)
     int64_t verdict = judge(train, info.step, stop);
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, &verdict, error));
     if (verdict == STOP)
-        return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->steps);
+        return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->resolved.steps);
     l->previous_loss = info.loss;
-    if (info.step == train->profiled.last)
+    if (info.step == train->resolved.profiled.last)
         ZERO_TRY(zr_train_profile_write(train, error));
-    if (verdict == LEAVE && (info.step < train->steps || l->eval_every > 0)) // where nothing is to come the run ends as ever
+    if (verdict == LEAVE && (info.step < train->resolved.steps || l->eval_every > 0)) // where nothing is to come the run ends as ever
         return zr_train_save_and_stop(train, info.step, true, error);
-    bool last = info.step == train->steps;
+    bool last = info.step == train->resolved.steps;
     if (last)
         ZERO_TRY(zr_train_save_last(train, info.step, verdict == SAVE, error));
     ZERO_TRY(between_steps(l, info.step, error));
@@ -237,51 +237,51 @@ static zero_status run_step(loop *l, zero_error *error)
 // A loss over other windows than those that the best one was measured over says nothing about it.
 static void compare_best(zr_train *train, int64_t windows)
 {
-    bool other = isfinite(train->best) && train->best_windows && train->best_windows != windows;
+    bool other = isfinite(train->run.evals.best) && train->run.evals.best_windows && train->run.evals.best_windows != windows;
     if (other)
         zr_log(&train->logger, ZERO_LOG_INFO, "resume   the best model so far was chosen by %lld windows of the held-out text, this run reads %lld: it is replaced by the first one of this run",
-               (long long)train->best_windows, (long long)windows);
-    train->best = other ? INFINITY : train->best;
-    train->best_windows = windows;
+               (long long)train->run.evals.best_windows, (long long)windows);
+    train->run.evals.best = other ? INFINITY : train->run.evals.best;
+    train->run.evals.best_windows = windows;
 }
 
 static void plan_evaluations(loop *l)
 {
     zr_train *train = l->train;
-    int64_t asked = train->options->eval_every;
-    if (!train->val.count || asked < 0 || train->options->dry_run)
+    int64_t asked = train->asked.options->eval_every;
+    if (!train->subject.val.count || asked < 0 || train->asked.options->dry_run)
         return;
-    l->eval_every = asked ? asked : ZR_MAX(train->steps / EVALUATIONS, 1);
-    int64_t trained = l->eval_every * zr_engine_config(train->engine)->train_batch;
+    l->eval_every = asked ? asked : ZR_MAX(train->resolved.steps / EVALUATIONS, 1);
+    int64_t trained = l->eval_every * zr_engine_config(train->run.engine)->train_batch;
     l->eval_batches = ZR_MAX(trained / EVAL_SHARE / l->micro_batch, 1);
-    if (l->eval_batches * l->micro_batch >= zr_dataset_eval_windows(&train->val))
+    if (l->eval_batches * l->micro_batch >= zr_dataset_eval_windows(&train->subject.val))
         l->eval_batches = 0;
-    compare_best(train, l->eval_batches ? l->eval_batches * l->micro_batch : zr_dataset_eval_windows(&train->val));
+    compare_best(train, l->eval_batches ? l->eval_batches * l->micro_batch : zr_dataset_eval_windows(&train->subject.val));
 }
 
 static zero_status run_steps(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
-    zero_event start = {.kind = ZERO_EVENT_START, .total_steps = train->steps, .print_every = zr_engine_config(train->engine)->steps_per_print};
+    zero_event start = {.kind = ZERO_EVENT_START, .total_steps = train->resolved.steps, .print_every = zr_engine_config(train->run.engine)->steps_per_print};
     send(train, &start);
-    int64_t end = train->replay_to ? train->replay_to : train->steps;
-    if (train->owed) {
-        train->owed = false;
-        zr_observation_owes(train->observed);
-        ZERO_TRY(between_steps(l, train->first_step, error));
+    int64_t end = train->asked.replay_to ? train->asked.replay_to : train->resolved.steps;
+    if (train->run.owed) {
+        train->run.owed = false;
+        zr_observation_owes(train->run.observed);
+        ZERO_TRY(between_steps(l, train->run.first_step, error));
     }
-    for (int64_t step = train->first_step; step < end; step++)
+    for (int64_t step = train->run.first_step; step < end; step++)
         ZERO_TRY(run_step(l, error));
     ZERO_TRY(zr_train_end_checkpoint(train, error));
     if (l->eval_batches > 0) // so far only parts of the held-out text were read
-        ZERO_TRY(evaluate(l, train->steps, 0, error));
-    return l->left ? zr_train_save_and_stop(train, train->steps, false, error) : ZERO_OK;
+        ZERO_TRY(evaluate(l, train->resolved.steps, 0, error));
+    return l->left ? zr_train_save_and_stop(train, train->resolved.steps, false, error) : ZERO_OK;
 }
 
 zero_status zr_train_loop(zr_train *train, zero_error *error)
 {
-    loop l = {.train = train, .micro_batch = zr_engine_config(train->engine)->micro_batch};
-    size_t bytes = (size_t)(l.micro_batch * train->seq) * sizeof(int32_t);
+    loop l = {.train = train, .micro_batch = zr_engine_config(train->run.engine)->micro_batch};
+    size_t bytes = (size_t)(l.micro_batch * train->resolved.seq) * sizeof(int32_t);
     plan_evaluations(&l);
     l.tokens = zr_alloc(bytes, error);
     l.targets = zr_alloc(bytes, error);

@@ -17,23 +17,23 @@ static zero_status gather_reads(const zero_train_options *options, zr_reads *rea
 
 zero_status zr_train_check_outputs(zr_train *train, zero_error *error)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     if (train->comm->rank > 0)
         return ZERO_OK;
-    ZERO_TRY(gather_reads(options, &train->place.reads, error));
-    train->place.directory = options->out_dir;
-    train->place.way = train->resume ? ZR_OUTPUTS_GO_ON : options->overwrite ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
-    train->place.loses = !train->has_checkpoint;
+    ZERO_TRY(gather_reads(options, &train->run.place.reads, error));
+    train->run.place.directory = options->out_dir;
+    train->run.place.way = train->asked.resume ? ZR_OUTPUTS_GO_ON : options->overwrite ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
+    train->run.place.loses = !train->asked.has_checkpoint;
     if (!options->dry_run)
-        ZERO_TRY(zr_outputs_check(&train->place, error));
+        ZERO_TRY(zr_outputs_check(&train->run.place, error));
     return zr_train_profile_check(train, error);
 }
 
 // What the configuration asks for may lie in out_dir, but not where the run writes.
 zero_status zr_train_check_places(const zr_train *train, zero_error *error)
 {
-    const zr_config *config = train->config;
-    const char *out = train->options->out_dir;
+    const zr_config *config = train->resolved.config;
+    const char *out = train->asked.options->out_dir;
     const struct { bool enabled, is_file; const char *path, *what; } rows[] = {
         {config->flops_profiler.enabled, true, config->flops_profiler.output_file, "flops_profiler.output_file"},
         {config->tensorboard.enabled, false, config->tensorboard.directory, "the directory of tensorboard"},
@@ -49,7 +49,7 @@ zero_status zr_train_check_places(const zr_train *train, zero_error *error)
 static zero_status look_for(const zr_train *train, const char *name, zero_error *error)
 {
     char host[256] = "";
-    const char *out = train->options->out_dir;
+    const char *out = train->asked.options->out_dir;
     if (zr_outputs_sees(out, name))
         return ZERO_OK;
     gethostname(host, sizeof host - 1);
@@ -61,7 +61,7 @@ static zero_status look_for(const zr_train *train, const char *name, zero_error 
 static zero_status check_shared(const zr_train *train, zero_error *error)
 {
     char name[ZR_OUTPUTS_MARK] = "";
-    const char *out = train->options->out_dir;
+    const char *out = train->asked.options->out_dir;
     bool first = train->comm->rank == 0;
     if (train->comm->size == 1)
         return ZERO_OK;
@@ -76,30 +76,30 @@ static zero_status check_shared(const zr_train *train, zero_error *error)
 
 static zero_status open_directory(zr_train *train, zero_error *error)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     bool first = train->comm->rank == 0;
-    ZERO_TRY(zr_comm_agree(train->comm, first ? zr_outputs_open(&train->place, &train->outputs, error) : ZERO_OK, error));
+    ZERO_TRY(zr_comm_agree(train->comm, first ? zr_outputs_open(&train->run.place, &train->run.outputs, error) : ZERO_OK, error));
     zero_status status = check_shared(train, error);
     if (status == ZERO_OK && first)
-        status = zr_outputs_begin(&train->outputs, &train->place, train->config_text, options->job, error);
+        status = zr_outputs_begin(&train->run.outputs, &train->run.place, train->resolved.config_text, options->job, error);
     if (status != ZERO_OK && first)
-        zr_outputs_close(&train->outputs, true);
+        zr_outputs_close(&train->run.outputs, true);
     return status;
 }
 
 zero_status zr_train_open_outputs(zr_train *train, zero_error *error)
 {
-    zero_status status = train->options->dry_run ? ZERO_OK : open_directory(train, error);
+    zero_status status = train->asked.options->dry_run ? ZERO_OK : open_directory(train, error);
     if (status == ZERO_OK)
         status = zr_train_profile_try(train, error);
     ZERO_TRY(zr_comm_agree(train->comm, status, error));
-    train->saved_at = zr_clock_seconds();
-    if (!train->resume)
+    train->run.saves.saved_at = zr_clock_seconds();
+    if (!train->asked.resume)
         return ZERO_OK;
     ZERO_TRY(zr_train_resume(train, error));
-    zr_outputs *outputs = &train->outputs;
+    zr_outputs *outputs = &train->run.outputs;
     if (train->comm->rank == 0)
-        status = zr_outputs_go_on(outputs, train->config_text, train->first_lines, error);
+        status = zr_outputs_go_on(outputs, train->resolved.config_text, train->run.first_lines, error);
     if (outputs->lost_steps)
         zr_log(&train->logger, ZERO_LOG_INFO, "resume   %lld step%s that came after it, %.1f s, %s made again", (long long)outputs->lost_steps, outputs->lost_steps == 1 ? "" : "s",
                outputs->lost_milliseconds / 1e3, outputs->lost_steps == 1 ? "is" : "are");

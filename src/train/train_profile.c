@@ -17,25 +17,25 @@ enum { WARM_UP = 2, RECORDED = 3 }; // steps
 
 zr_step_range zr_train_profile_steps(const zr_train *train)
 {
-    int64_t first = ZR_MIN(WARM_UP + 1, train->steps);
-    return train->options->profile ? (zr_step_range){first, ZR_MIN(first + RECORDED - 1, train->steps)} : (zr_step_range){0};
+    int64_t first = ZR_MIN(WARM_UP + 1, train->resolved.steps);
+    return train->asked.options->profile ? (zr_step_range){first, ZR_MIN(first + RECORDED - 1, train->resolved.steps)} : (zr_step_range){0};
 }
 
 // An earlier profile is replaced, and nothing else: not what this run is about to write either.
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error)
 {
-    if (train->options->out_dir)
-        ZERO_TRY(zr_own_stay_apart(train->options->out_dir, train->options->profile, true, "--profile", error));
-    return train->options->profile ? zr_own_check_file(train->options->profile, "profile", zr_trace_is_one, &train->place.reads, error) : ZERO_OK;
+    if (train->asked.options->out_dir)
+        ZERO_TRY(zr_own_stay_apart(train->asked.options->out_dir, train->asked.options->profile, true, "--profile", error));
+    return train->asked.options->profile ? zr_own_check_file(train->asked.options->profile, "profile", zr_trace_is_one, &train->run.place.reads, error) : ZERO_OK;
 }
 
 zero_status zr_train_profile_try(const zr_train *train, zero_error *error)
 {
     zr_durable file;
-    if (!train->options->profile || train->comm->rank > 0)
+    if (!train->asked.options->profile || train->comm->rank > 0)
         return ZERO_OK;
     ZERO_TRY(zr_train_profile_check(train, error)); // what has come since, config.json of this run too
-    ZERO_TRY(zr_durable_open(train->options->profile, &file, error));
+    ZERO_TRY(zr_durable_open(train->asked.options->profile, &file, error));
     zr_durable_discard(&file);
     return ZERO_OK;
 }
@@ -98,14 +98,14 @@ static zero_status receive_rank(zero_comm *comm, int rank, const zr_trace_names 
 // Rank 0: its own records, then those of the others as they come.
 static zero_status collect(const zr_train *train, const zr_recorder *own, int64_t origin, zr_buffer *out, zero_error *error)
 {
-    const zr_plan *plan = zr_engine_plan(train->engine);
-    zr_trace_names names = {.units = zr_observation_units(train->observed), .unit_count = plan->unit_count,
-                            .slots = zr_observation_pieces(train->observed), .slot_count = plan->piece_count};
+    const zr_plan *plan = zr_engine_plan(train->run.engine);
+    zr_trace_names names = {.units = zr_observation_units(train->run.observed), .unit_count = plan->unit_count,
+                            .slots = zr_observation_pieces(train->run.observed), .slot_count = plan->piece_count};
     zr_trace_begin(out);
     zr_trace_rank(0, own, origin, &names, out);
     for (int r = 1; r < train->comm->size; r++) {
         ZERO_TRY(receive_rank(train->comm, r, &names, out, error));
-        zr_comm_progress(train->comm, train->profiled.last);
+        zr_comm_progress(train->comm, train->resolved.profiled.last);
     }
     zr_trace_end(out);
     return ZERO_OK;
@@ -113,18 +113,18 @@ static zero_status collect(const zr_train *train, const zr_recorder *own, int64_
 
 static zero_status write_trace(const zr_train *train, const zr_buffer *text, zero_error *error)
 {
-    const char *path = train->options->profile;
+    const char *path = train->asked.options->profile;
     if (text->failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the trace \"%s\"", path);
     ZERO_TRY(zr_file_write_durable(path, text->data, text->length, error));
     zr_log(&train->logger, ZERO_LOG_INFO, "profile  %s: steps %lld to %lld of %d ranks, for ui.perfetto.dev or chrome://tracing", path,
-           (long long)train->profiled.first, (long long)train->profiled.last, train->comm->size);
+           (long long)train->resolved.profiled.first, (long long)train->resolved.profiled.last, train->comm->size);
     return ZERO_OK;
 }
 
 zero_status zr_train_profile_write(const zr_train *train, zero_error *error)
 {
-    const zr_recorder *recorder = zr_observation_kept(train->observed);
+    const zr_recorder *recorder = zr_observation_kept(train->run.observed);
     zr_buffer text = {0};
     int64_t origin;
     ZERO_TRY(find_origin(train->comm, recorder, &origin, error));

@@ -11,14 +11,14 @@
 // Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
 static zero_status look_ahead(zr_train *train, zero_error *error)
 {
-    const char *out = train->options->out_dir;
+    const char *out = train->asked.options->out_dir;
     char *newest = NULL;
     ZERO_TRY(zr_newest_whole(out, &newest, error));
     if (newest)
-        zr_run_before_of_checkpoint(newest, &train->before);
+        zr_run_before_of_checkpoint(newest, &train->asked.before);
     else
-        zr_run_before_of_run(out, &train->before);
-    train->has_checkpoint = newest;
+        zr_run_before_of_run(out, &train->asked.before);
+    train->asked.has_checkpoint = newest;
     zr_free(newest);
     return ZERO_OK;
 }
@@ -26,9 +26,9 @@ static zero_status look_ahead(zr_train *train, zero_error *error)
 // A run that zero_run starts again goes on with what it wrote itself; what another run has left there it replaces, or refuses, as at first.
 static void choose_way(zr_train *train)
 {
-    const zero_train_options *options = train->options;
+    const zero_train_options *options = train->asked.options;
     bool ours = options->restarted && options->job && zr_outputs_are_of(options->out_dir, options->job);
-    train->resume = !options->dry_run && (options->resume || ours);
+    train->asked.resume = !options->dry_run && (options->resume || ours);
 }
 
 zero_status zr_train_foresee(zr_train *train, zero_error *error)
@@ -36,11 +36,11 @@ zero_status zr_train_foresee(zr_train *train, zero_error *error)
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0) {
         choose_way(train);
-        status = train->resume ? look_ahead(train, error) : ZERO_OK;
+        status = train->asked.resume ? look_ahead(train, error) : ZERO_OK;
     }
     ZERO_TRY(zr_comm_agree(train->comm, status, error));
-    ZERO_TRY(zr_comm_broadcast(train->comm, &train->before, sizeof train->before, 0, error));
-    return zr_comm_broadcast(train->comm, &train->resume, sizeof train->resume, 0, error);
+    ZERO_TRY(zr_comm_broadcast(train->comm, &train->asked.before, sizeof train->asked.before, 0, error));
+    return zr_comm_broadcast(train->comm, &train->asked.resume, sizeof train->asked.resume, 0, error);
 }
 
 static zero_status read_facts(zr_train *train, const char *path, json_t *state, zero_error *error)
@@ -49,16 +49,16 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
     int64_t seed = json_integer_value(json_object_get(state, "seed"));
     if (!zr_run_state_read(state, &facts)) // of another program: it has no order of the data, ours begins at its step
         return ZERO_OK;
-    if (facts.seq != train->seq || seed != train->seed)
+    if (facts.seq != train->resolved.seq || seed != train->resolved.seed)
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run has %lld and %lld: it would read other text from here on", path,
-                       (long long)facts.seq, (long long)seed, (long long)train->seq, (long long)train->seed);
-    if (facts.data_hash && strcmp(facts.data_hash, train->data_hash))
+                       (long long)facts.seq, (long long)seed, (long long)train->resolved.seq, (long long)train->resolved.seed);
+    if (facts.data_hash && strcmp(facts.data_hash, train->subject.data_hash))
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is %s, that of this run is %s: it would go on with other text", path, facts.data_hash,
-                       train->data_hash);
-    train->first_lines = facts.lines;
-    train->owed = facts.owed;
-    train->best = facts.best;
-    train->best_windows = facts.best_windows;
+                       train->subject.data_hash);
+    train->run.first_lines = facts.lines;
+    train->run.owed = facts.owed;
+    train->run.evals.best = facts.best;
+    train->run.evals.best_windows = facts.best_windows;
     return ZERO_OK;
 }
 
@@ -78,7 +78,7 @@ typedef struct candidates { // rank 0
 
 static zero_status list_candidates(const zr_train *train, candidates *c, zero_error *error)
 {
-    const char *out = train->options->out_dir;
+    const char *out = train->asked.options->out_dir;
     ZERO_TRY(zr_checkpoints_list(out, &c->found, error));
     if (c->found.count)
         zr_check_latest(out, &c->found, &train->logger);
@@ -88,7 +88,7 @@ static zero_status list_candidates(const zr_train *train, candidates *c, zero_er
 // The next that looks whole, on every rank; "" where there is none.
 static zero_status next_candidate(const zr_train *train, candidates *c, char path[4096], zero_error *error)
 {
-    const char *out = train->options->out_dir;
+    const char *out = train->asked.options->out_dir;
     char *found = NULL;
     for (; train->comm->rank == 0 && c->next < c->found.count && !found; c->next++) {
         int64_t step = c->found.steps[c->next];
@@ -111,7 +111,7 @@ static zero_status load_newest(zr_train *train, candidates *c, char path[4096], 
         ZERO_TRY(next_candidate(train, c, path, error));
         if (!path[0])
             break;
-        zero_status status = zr_checkpoint_load(train->engine, path, state, error);
+        zero_status status = zr_checkpoint_load(train->run.engine, path, state, error);
         if (status != ZERO_ERR_DATA)
             return status;
         zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s\" is passed over: %s", path, error->message);
@@ -124,7 +124,7 @@ static zero_status load_newest(zr_train *train, candidates *c, char path[4096], 
     int64_t count = c->found.count; // rank 0's
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, &count, error));
     if (count)
-        return zr_fail(error, ZERO_ERR_DATA, "none of the %lld checkpoints of \"%s\" is intact: --overwrite starts over", (long long)count, train->options->out_dir);
+        return zr_fail(error, ZERO_ERR_DATA, "none of the %lld checkpoints of \"%s\" is intact: --overwrite starts over", (long long)count, train->asked.options->out_dir);
     return ZERO_OK;
 }
 
@@ -139,14 +139,14 @@ static zero_status go_on(zr_train *train, candidates *c, zero_error *error)
         zr_log(&train->logger, ZERO_LOG_INFO, "resume   there is no checkpoint yet: starting from the beginning");
         return ZERO_OK;
     }
-    zero_position(train->engine, &train->first_step, &none);
+    zero_position(train->run.engine, &train->run.first_step, &none);
     zero_status status = read_facts(train, path, state, error);
     json_decref(state);
-    if (status == ZERO_OK && train->first_step > train->steps)
-        status = zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of step %lld, this run ends after step %lld (--steps)", path, (long long)train->first_step, (long long)train->steps);
+    if (status == ZERO_OK && train->run.first_step > train->resolved.steps)
+        status = zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of step %lld, this run ends after step %lld (--steps)", path, (long long)train->run.first_step, (long long)train->resolved.steps);
     ZERO_TRY(zr_comm_agree(train->comm, status, error));
-    zr_log(&train->logger, ZERO_LOG_INFO, "resume   from step %lld of \"%s\"", (long long)train->first_step, path);
-    train->saved_step = train->first_step;
+    zr_log(&train->logger, ZERO_LOG_INFO, "resume   from step %lld of \"%s\"", (long long)train->run.first_step, path);
+    train->run.saves.saved_step = train->run.first_step;
     if (train->comm->rank == 0)
         zr_train_announce_checkpoint(train); // a run that was killed may not have come to it
     return ZERO_OK;

@@ -8,15 +8,15 @@
 static zero_status write_receipt(const zr_train *train, const char *name, zero_error *error)
 {
     int64_t step, none;
-    zero_position(train->engine, &step, &none);
+    zero_position(train->run.engine, &step, &none);
     const zr_receipt receipt = {
-        .instructions = zr_train_instructions(train),
+        .instructions = zr_train_instructions(train->asked.options),
         .step = step,
-        .seed = train->seed,
-        .data_hash = train->data_hash,
-        .config_text = train->config_text,
+        .seed = train->resolved.seed,
+        .data_hash = train->subject.data_hash,
+        .config_text = train->resolved.config_text,
     };
-    char *directory = zr_sprintf(error, "%s/%s", train->options->out_dir, name);
+    char *directory = zr_sprintf(error, "%s/%s", train->asked.options->out_dir, name);
     zero_status status = directory ? zr_receipt_write(&receipt, directory, error) : ZERO_ERR_MEMORY;
     zr_free(directory);
     return status;
@@ -27,14 +27,14 @@ zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *e
     char *path = NULL;
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0)
-        status = zr_outputs_model(train->options->out_dir, name, &train->model_config, train->tokenizer, train->generation, &path, error);
+        status = zr_outputs_model(train->asked.options->out_dir, name, &train->subject.model_config, train->subject.tokenizer, train->subject.generation, &path, error);
     else
-        path = zr_sprintf(error, "%s/%s/model.safetensors", train->options->out_dir, name);
+        path = zr_sprintf(error, "%s/%s/model.safetensors", train->asked.options->out_dir, name);
     if (!path && status == ZERO_OK)
         status = ZERO_ERR_MEMORY;
     status = zr_comm_agree(train->comm, status, error);
     if (status == ZERO_OK)
-        status = zero_save_weights(train->engine, path, error);
+        status = zero_save_weights(train->run.engine, path, error);
     zr_free(path);
     ZERO_TRY(status);
     return zr_comm_agree(train->comm, train->comm->rank == 0 ? write_receipt(train, name, error) : ZERO_OK, error);

@@ -290,8 +290,8 @@ static zero_train_options options_of(verify *v)
 static zero_status check_same_text(const verify *v, const zr_train *train, zero_error *error)
 {
     const char *hash = v->config.run.data_hash;
-    if (!hash || strcmp(hash, train->data_hash))
-        return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, train->data_hash, hash ? hash : "known");
+    if (!hash || strcmp(hash, train->subject.data_hash))
+        return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, train->subject.data_hash, hash ? hash : "known");
     return ZERO_OK;
 }
 
@@ -329,8 +329,8 @@ static zero_status read_end(const verify *v, const zero_engine *engine, zr_manif
 static zero_status replay_steps(verify *v, zr_train *train, zero_error *error)
 {
     int64_t wrong;
-    ZERO_TRY(zr_checkpoint_load(train->engine, v->from, NULL, error));
-    train->first_step = v->result->from;
+    ZERO_TRY(zr_checkpoint_load(train->run.engine, v->from, NULL, error));
+    train->run.first_step = v->result->from;
     ZERO_TRY(zr_train_loop(train, error));
     if (v->unread.status != ZERO_OK)
         *error = v->unread;
@@ -345,13 +345,13 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
 {
     zr_manifest manifest = {0};
     ZERO_TRY(zr_train_make_engine(train, error));
-    zero_status status = zr_comm_agree(v->comm, read_end(v, train->engine, &manifest, error), error);
+    zero_status status = zr_comm_agree(v->comm, read_end(v, train->run.engine, &manifest, error), error);
     if (status == ZERO_OK)
         status = replay_steps(v, train, error);
     if (status == ZERO_OK && !zr_manifest_find(&manifest, "parameters.safetensors")) // saved with every update made
-        status = zero_finish_update(train->engine, error);
+        status = zero_finish_update(train->run.engine, error);
     if (status == ZERO_OK)
-        status = compare_states(v, train->engine, &manifest, error);
+        status = compare_states(v, train->run.engine, &manifest, error);
     zr_manifest_free(&manifest);
     if (status == ZERO_OK)
         say(v, v->result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
@@ -361,7 +361,7 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
         say(v, "threads per rank were %d when the run was made, and %d now, which may round differently: only a replay with %d can tell\n",
             v->config.run.threads, threads_of(v), v->config.run.threads);
     if (status == ZERO_OK && !v->result->confirmed && !strcmp(v->backend, "cpu"))
-        say(v, "the run does not say which of the AVX-512 paths made it, and the replay took this machine's (%s): another one rounds differently\n", zr_train_instructions(train));
+        say(v, "the run does not say which of the AVX-512 paths made it, and the replay took this machine's (%s): another one rounds differently\n", zr_train_instructions(train->asked.options));
     if (status == ZERO_OK && !v->result->confirmed && v->resumed)
         say(v, "the run was resumed from step %lld, and its config.json is of what came then: steps before that which were made with other options (rate, precision, threads) replay otherwise\n",
             (long long)v->resumed);
@@ -390,7 +390,8 @@ static zero_status run(verify *v, zero_error *error)
     ZERO_TRY(zr_comm_agree(v->comm, open_run(v, error), error));
     ZERO_TRY(zr_comm_agree(v->comm, check_receipts(v, error), error));
     const zero_train_options options = options_of(v);
-    zr_train train = {.comm = v->comm, .options = &options, .outputs = {.lock = -1}, .best = INFINITY, .last_eval = INFINITY, .replay_to = v->result->to};
+    zr_train train;
+    zr_train_init(&train, v->comm, &options, v->result->to);
     zero_status status = zr_comm_agree(v->comm, zr_train_prepare(&train, error), error);
     if (status == ZERO_OK)
         status = zr_train_compare_inputs(&train, error);

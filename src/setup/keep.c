@@ -1,6 +1,4 @@
-// What a run that goes on keeps of the one before it, unless its configuration says otherwise: the samples of a step, which
-// tensors decay and by how much, the objective and the rates.
-#include "train/train.h"
+#include "setup/keep.h"
 
 #include <stdio.h>
 
@@ -20,9 +18,9 @@ static const char *number_text(int64_t number, char out[static 40])
 }
 
 // The micro-batch of which `ranks` ranks make `batch` samples: `times` each where that is said, else the largest up to the one before.
-static int64_t fit_micro_batch(const zr_train *train, int64_t times)
+static int64_t fit_micro_batch(const zr_keep *keep, int64_t times)
 {
-    int64_t batch = train->before.batch, ranks = train->comm->size, micro = train->before.micro_batch;
+    int64_t batch = keep->before->batch, ranks = keep->ranks, micro = keep->before->micro_batch;
     if (times)
         return ZR_MAX(batch / (ranks * times), 1);
     while (micro > 1 && batch % (ranks * micro))
@@ -30,20 +28,20 @@ static int64_t fit_micro_batch(const zr_train *train, int64_t times)
     return micro;
 }
 
-static bool makes(const zr_train *train, int64_t micro, int64_t times)
+static bool makes(const zr_keep *keep, int64_t micro, int64_t times)
 {
-    int64_t batch = train->before.batch, ranks = train->comm->size;
+    int64_t batch = keep->before->batch, ranks = keep->ranks;
     return micro >= 1 && batch % (ranks * micro) == 0 && (!times || batch == ranks * micro * times);
 }
 
 // fitting: the micro-batch that would be chosen where none is said.
-static zero_status refuse_batch(const zr_train *train, int64_t micro, int64_t fitting, int64_t times, zero_error *error)
+static zero_status refuse_batch(const zr_keep *keep, int64_t micro, int64_t fitting, int64_t times, zero_error *error)
 {
     char number[40], way[160] = "";
-    if (makes(train, fitting, times))
+    if (makes(keep, fitting, times))
         snprintf(way, sizeof way, "; without --micro-batch (train_micro_batch_size_per_gpu) it is chosen to fit: %lld", (long long)fitting);
-    return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %d ranks with micro-batches of %lld%s%s cannot make them%s", (long long)train->before.batch,
-                   train->comm->size, (long long)micro, times ? ", gradient_accumulation_steps " : "", times ? number_text(times, number) : "", way);
+    return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %d ranks with micro-batches of %lld%s%s cannot make them%s", (long long)keep->before->batch,
+                   keep->ranks, (long long)micro, times ? ", gradient_accumulation_steps " : "", times ? number_text(times, number) : "", way);
 }
 
 static bool says_batch(const zr_config *config)
@@ -52,28 +50,28 @@ static bool says_batch(const zr_config *config)
 }
 
 // As many ranks as before, which say nothing of the batch and would choose this one, or say what it is themselves.
-static bool has_batch(const zr_train *train, const zr_config *config, int64_t chosen)
+static bool has_batch(const zr_keep *keep, const zr_config *config, int64_t chosen)
 {
-    return train->before.ranks == train->comm->size && (says_batch(config) || chosen * train->comm->size == train->before.batch || !train->before.micro_batch);
+    return keep->before->ranks == keep->ranks && (says_batch(config) || chosen * keep->ranks == keep->before->batch || !keep->before->micro_batch);
 }
 
 // What is gone on with makes steps of as many samples as before, by as many micro-batches as that takes on these ranks: otherwise it would read
 // other text from here on. chosen: the program's own micro-batch.
-static zero_status keep_batch(const zr_train *train, zr_config *config, int64_t chosen, const zero_logger *logger, zero_error *error)
+static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t chosen, const zero_logger *logger, zero_error *error)
 {
-    bool restarted = train->options->restarted;
-    int64_t batch = train->before.batch, ranks = train->comm->size, micro = said_integer(config, "train_micro_batch_size_per_gpu");
+    bool restarted = keep->restarted;
+    int64_t batch = keep->before->batch, ranks = keep->ranks, micro = said_integer(config, "train_micro_batch_size_per_gpu");
     int64_t times = restarted ? 0 : said_integer(config, "gradient_accumulation_steps");
     char number[40];
     ZERO_TRY(zr_config_find_elastic(config, error));
-    if (!train->before.ranks || has_batch(train, config, chosen) || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
+    if (!keep->before->ranks || has_batch(keep, config, chosen) || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
         return ZERO_OK;
-    int64_t fitting = fit_micro_batch(train, times);
+    int64_t fitting = fit_micro_batch(keep, times);
     micro = micro ? micro : fitting;
-    if (!makes(train, micro, times))
-        return refuse_batch(train, micro, fitting, times, error);
+    if (!makes(keep, micro, times))
+        return refuse_batch(keep, micro, fitting, times, error);
     zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO, "%lld ranks%s%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples", (long long)ranks,
-           ranks == train->before.ranks ? "" : " instead of ", ranks == train->before.ranks ? "" : number_text(train->before.ranks, number), (long long)(batch / (ranks * micro)),
+           ranks == keep->before->ranks ? "" : " instead of ", ranks == keep->before->ranks ? "" : number_text(keep->before->ranks, number), (long long)(batch / (ranks * micro)),
            (long long)micro, (long long)batch);
     ZERO_TRY(zr_config_override(config, "train_batch_size", number_text(batch, number), "--resume", false, logger, error));
     ZERO_TRY(zr_config_override(config, "train_micro_batch_size_per_gpu", number_text(micro, number), "--resume", false, logger, error));
@@ -81,11 +79,11 @@ static zero_status keep_batch(const zr_train *train, zr_config *config, int64_t 
 }
 
 // The tensors that the checkpoint's run decayed stay those that are: another choice is this configuration's own, in so many words.
-static zero_status keep_decay(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status keep_decay(const zr_keep *keep, zr_config *config, const zero_logger *logger, zero_error *error)
 {
     const zr_setting *said = zr_config_setting(config, "libzero.decay_all");
     bool given = said && json_is_boolean(said->value), all = given && json_is_true(said->value);
-    zr_decay_before before = train->before.decay;
+    zr_decay_before before = keep->before->decay;
     if (before == ZR_DECAY_UNKNOWN)
         return ZERO_OK;
     if (before == ZR_DECAY_OTHER && !given)
@@ -106,38 +104,38 @@ static bool gives_weight_decay(const zr_config *config)
 }
 
 // So does the value of a run of DeepSpeed; of ours it is the program's choice, which is the same again.
-static zero_status keep_weight_decay(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status keep_weight_decay(const zr_keep *keep, zr_config *config, const zero_logger *logger, zero_error *error)
 {
     char number[40];
-    if (!train->before.has_weight_decay || gives_weight_decay(config))
+    if (!keep->before->has_weight_decay || gives_weight_decay(config))
         return ZERO_OK;
-    zr_log(logger, ZERO_LOG_INFO, WEIGHT_DECAY " %g: the checkpoint was made with it", train->before.weight_decay);
-    snprintf(number, sizeof number, "%.17g", train->before.weight_decay);
+    zr_log(logger, ZERO_LOG_INFO, WEIGHT_DECAY " %g: the checkpoint was made with it", keep->before->weight_decay);
+    snprintf(number, sizeof number, "%.17g", keep->before->weight_decay);
     return zr_config_override(config, WEIGHT_DECAY, number, "--resume", false, logger, error);
 }
 
 // A run keeps its objective and its rates, unless the configuration says otherwise.
-static zero_status keep_formulas(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status keep_formulas(const zr_keep *keep, zr_config *config, const zero_logger *logger, zero_error *error)
 {
-    if (train->before.has_rate_0 && !zr_config_says(config, "libzero.schedule_from_one"))
+    if (keep->before->has_rate_0 && !zr_config_says(config, "libzero.schedule_from_one"))
         ZERO_TRY(zr_config_override(config, "libzero.schedule_from_one", "false", "--resume", false, logger, error));
-    if (!train->before.has_loss_mean || zr_config_says(config, "libzero.loss_mean"))
+    if (!keep->before->has_loss_mean || zr_config_says(config, "libzero.loss_mean"))
         return ZERO_OK;
     zr_log(logger, ZERO_LOG_INFO, "libzero.loss_mean micro_batch: the checkpoint was made with it");
     return zr_config_override(config, "libzero.loss_mean", "micro_batch", "--resume", false, logger, error);
 }
 
-zero_status zr_train_keep(const zr_train *train, zr_config *config, int64_t micro_batch, const zero_logger *logger, zero_error *error)
+zero_status zr_keep_apply(const zr_keep *keep, zr_config *config, int64_t micro_batch, const zero_logger *logger, zero_error *error)
 {
-    ZERO_TRY(keep_batch(train, config, micro_batch, logger, error));
-    ZERO_TRY(keep_decay(train, config, logger, error));
-    ZERO_TRY(keep_weight_decay(train, config, logger, error));
-    return keep_formulas(train, config, logger, error);
+    ZERO_TRY(keep_batch(keep, config, micro_batch, logger, error));
+    ZERO_TRY(keep_decay(keep, config, logger, error));
+    ZERO_TRY(keep_weight_decay(keep, config, logger, error));
+    return keep_formulas(keep, config, logger, error);
 }
 
-void zr_train_tell_kept(const zr_train *train, const zr_config *config, const zero_logger *logger)
+void zr_keep_tell(const zr_run_before *before, const zr_config *config, const zero_logger *logger)
 {
-    double before = train->before.weight_decay, now = config->optimizer.weight_decay;
-    if (train->before.has_weight_decay && before != now)
-        zr_log(logger, ZERO_LOG_WARNING, "weight decay is %g from here on (optimizer.params.weight_decay): the checkpoint was made with %g", now, before);
+    double now = config->optimizer.weight_decay;
+    if (before->has_weight_decay && before->weight_decay != now)
+        zr_log(logger, ZERO_LOG_WARNING, "weight decay is %g from here on (optimizer.params.weight_decay): the checkpoint was made with %g", now, before->weight_decay);
 }
