@@ -3,6 +3,7 @@
 #include "base/message.h"
 #include "base/random.h"
 #include "plan/internal.h"
+#include "plan/settings_fields.h"
 
 #include <string.h>
 
@@ -30,15 +31,8 @@ static uint64_t mix(uint64_t hash, int64_t value)
 static uint64_t plan_hash(const zr_plan *plan)
 {
     uint64_t hash = mix(mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped), plan->machine_ranks);
-    const zr_settings *s = &plan->settings;
-    const zr_precision *precision = &s->precision;
-    const zr_tiering *t = &s->tiering;
-    int64_t tiering[] = {t->parameters, t->optimizer, (int64_t)(t->on_device * 1e9), t->on_host, t->sub_group, t->read_ahead, t->write_behind, t->visits_ahead, t->elems_ahead, t->block, t->persistent, t->persistent_most, t->live};
-    for (int i = 0; i < ZR_COUNT(tiering); i++)
-        hash = mix(hash, tiering[i]);
-    int64_t settings[] = {precision->parameters, precision->activations, precision->gradients, precision->accumulator, precision->master, precision->moments, s->stage, s->accumulation, s->state_vectors, s->per_tensor_norms, s->exact_world, s->decay_all, s->reduce_bucket, s->prefetch_bucket, s->kept_by, s->checkpoints, s->checkpoint_tier, s->inference, plan->shape.batch, plan->shape.seq, plan->shape.threads};
-    for (int i = 0; i < ZR_COUNT(settings); i++)
-        hash = mix(hash, settings[i]);
+    hash = zr_settings_hash(&plan->settings, hash);
+    hash = mix(mix(mix(hash, plan->shape.batch), plan->shape.seq), plan->shape.threads);
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         hash = mix(mix(mix(hash, piece->shard), piece->grad_first), piece->kind);

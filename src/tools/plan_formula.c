@@ -60,7 +60,7 @@ zero_status zr_plan_by_formula(const zero_plan_options *options, zr_buffer *out,
     zr_plan_row rows[MOST_ROWS];
     int count = make_rows(options, rows);
     if (options->json) {
-        zr_plan_json(rows, count, "", "mixed-precision Adam by formula: 2 + 2 + 12 bytes a parameter", options->parameters, NULL, out);
+        zr_plan_json(rows, count, "", "mixed-precision Adam by formula: 2 + 2 + 12 bytes a parameter", options->parameters, NULL, NULL, out);
         return ZERO_OK;
     }
     zr_buffer_printf(out, "%.4g parameters; model states of a rank by the paper's formulas for mixed-precision Adam (2 + 2 + 12 bytes a parameter);\n"

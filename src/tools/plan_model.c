@@ -4,6 +4,7 @@
 #include "files/run_directory.h"
 #include "layers/layers.h"
 #include "model/unit.h"
+#include "plan/settings_fields.h"
 #include "setup/defaults.h"
 #include "setup/machine_facts.h"
 #include "setup/placement.h"
@@ -378,6 +379,8 @@ static zero_status plan_automatic(const planner *p, zr_buffer *out, zero_error *
         zr_buffer_printf(out, "{\"parameters\":%lld,\"ranks\":%d,\"micro_batch\":%lld,", (long long)zr_model_parameters(p->model), ZR_MAX(p->options->ranks, 1),
                          (long long)p->config->micro_batch);
         zr_placement_json(&answer, out);
+        zr_buffer_printf(out, ",\n\"settings\":");
+        zr_settings_json(&p->settings, out);
         zr_buffer_printf(out, "}\n");
         return ZERO_OK;
     }
@@ -405,7 +408,9 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
     if (status == ZERO_OK)
         status = automatic ? plan_automatic(&p, out, error) : make_rows(&p, rows, &count, error);
     if (status == ZERO_OK && !automatic && options->json)
-        zr_plan_json(rows, count, options->new_spec ? options->new_spec : p.model_path, p.settings.precision.name, (double)zr_model_parameters(p.model), p.config->elastic, out);
+        zr_plan_json(rows, count, options->new_spec ? options->new_spec : p.model_path,
+                     p.settings.precision.name, (double)zr_model_parameters(p.model), &p.settings,
+                     p.config->elastic, out);
     else if (status == ZERO_OK && !automatic)
         append_text(&p, rows, count, out);
     zr_queue_close(p.queue);

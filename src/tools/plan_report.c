@@ -4,6 +4,7 @@
 #include "base/bytes_text.h"
 #include "base/json.h"
 #include "memory/ledger.h"
+#include "plan/settings_fields.h"
 
 #include <string.h>
 
@@ -101,7 +102,9 @@ static void append_json_row(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_printf(out, "}");
 }
 
-void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy, double parameters, const zr_elastic *elastic, zr_buffer *out)
+void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy,
+                  double parameters, const zr_settings *settings, const zr_elastic *elastic,
+                  zr_buffer *out)
 {
     zr_buffer_printf(out, "{\"model\":");
     zr_json_append_string(out, model, strlen(model));
@@ -113,6 +116,10 @@ void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const c
         append_json_row(&rows[i], out);
     }
     zr_buffer_printf(out, "]");
+    if (settings) {
+        zr_buffer_printf(out, ",\n\"settings\":");
+        zr_settings_json(settings, out);
+    }
     if (elastic)
         zr_buffer_printf(out, ",\n\"elasticity\":{\"batch\":%lld,\"ranks\":[", (long long)elastic->batch);
     for (int i = 0; elastic && i < elastic->count; i++)

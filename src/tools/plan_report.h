@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "config/elastic.h"
+#include "plan/settings.h"
 #include <zero/tools.h>
 
 typedef struct zr_plan_row {
@@ -18,8 +19,12 @@ int64_t zr_plan_row_total(const zr_plan_row *row); // of memory: device and host
 
 // A heading for the categories that any row uses, then a line a row.
 void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
-// The same rows as a JSON object; `model`, `policy` name what they are for. elastic: who can share the batch; NULL: that is not asked.
-void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy, double parameters, const zr_elastic *elastic, zr_buffer *out);
+// The same rows as a JSON object; `model`, `policy` name what they are for. settings: of the
+// configuration, all fields (a row has a stage of its own); NULL: there are none. elastic: who can
+// share the batch; NULL: that is not asked.
+void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy,
+                  double parameters, const zr_settings *settings, const zr_elastic *elastic,
+                  zr_buffer *out);
 
 // plan_formula.c: only a number of parameters is known.
 zero_status zr_plan_by_formula(const zero_plan_options *options, zr_buffer *out, zero_error *error);

@@ -1,0 +1,39 @@
+// The fields of zr_settings and of the structs in it as rows, and what is made of all of them.
+#ifndef ZR_PLAN_SETTINGS_FIELDS_H
+#define ZR_PLAN_SETTINGS_FIELDS_H
+
+#include "base/alloc.h"
+#include "plan/settings.h"
+
+typedef enum zr_field_kind { // the type of each: ZR_FIELD_TYPE_... of settings.h
+    ZR_FIELD_text,
+    ZR_FIELD_flag,
+    ZR_FIELD_count,
+    ZR_FIELD_amount,
+    ZR_FIELD_real,
+    ZR_FIELD_dtype,
+    ZR_FIELD_tier,
+    ZR_FIELD_precision, // a struct with fields of its own
+    ZR_FIELD_tiering,   // likewise
+} zr_field_kind;
+
+typedef struct zr_field {
+    const char *name;
+    zr_field_kind kind;
+    size_t offset; // bytes, in its struct
+} zr_field;
+
+typedef struct zr_fields {
+    const zr_field *at; // (count)
+    int count;
+} zr_fields;
+
+zr_fields zr_settings_fields(void);
+zr_fields zr_fields_of(zr_field_kind kind); // of a struct; none of any other kind
+
+// `hash`, and every field folded into it.
+uint64_t zr_settings_hash(const zr_settings *settings, uint64_t hash);
+// A JSON object of all fields.
+void zr_settings_json(const zr_settings *settings, zr_buffer *out);
+
+#endif
