@@ -44,7 +44,7 @@ typedef struct zero_load_options {
     int ignore_unused;  // tensors that the model has no place for are left out with a warning, not refused
     zero_logger logger; // of the warning, on rank 0
 } zero_load_options;
-// zero_load_weights with options; NULL: as without. ZERO_ERR_USAGE for another struct_size.
+// zero_load_weights with options; NULL: as without.
 ZERO_API zero_status zero_load_weights_with(zero_engine *engine, const char *directory, const zero_load_options *options, zero_error *error);
 
 #ifdef __cplusplus

@@ -9,6 +9,11 @@
 // report zeroes it. The other ranks of a collective call are not told. What lies at a pointer, and pointers inside of structures other than
 // options (a batch's data), are not looked at before they are used.
 //
+// Versions: a program goes on working with a later library of the same soname, and its structures keep their layout. One that begins with
+// struct_size gets new fields at its end: the caller sets struct_size to sizeof, and zero what it does not use. What the structure of an
+// older program lacks counts as 0 or NULL, which means what the library did before. One that is larger than the library knows is taken
+// where the rest of it is zero; else the program was made for a newer library: ZERO_ERR_USAGE with both sizes.
+//
 // Two faults of files reach a process as signals, which the program `zero` turns into messages and a program of your own may want to: text and
 // token files are mapped while they are read, and one that is made shorter meanwhile raises SIGBUS in the thread that reads; a write beyond
 // RLIMIT_FSIZE raises SIGXFSZ, and fails with a message where that is ignored (signal(SIGXFSZ, SIG_IGN)).

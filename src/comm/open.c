@@ -1,4 +1,5 @@
 // include/zero/comm.h: which communicator a process or its threads get.
+#include "base/struct_take.h"
 #include "comm/courier.h"
 #include "comm/implementations.h"
 #include "comm/settle.h"
@@ -7,17 +8,18 @@
 
 #define DEFAULT_TIMEOUT 60.0
 
-static double timeout_of(const zero_comm_options *options)
+// With the defaults of what is not said; options may be NULL.
+static zero_status take_options(const zero_comm_options *options, zero_comm_options *out,
+                                zero_error *error)
 {
-    return options && options->timeout_seconds > 0 ? options->timeout_seconds : DEFAULT_TIMEOUT;
-}
-
-static zero_status check_options(const zero_comm_options *options, zero_error *error)
-{
-    if (options && options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_comm_options.struct_size is %zu; sizeof(zero_comm_options), %zu, would be right",
-                       options->struct_size, sizeof *options);
+    *out = (zero_comm_options){.struct_size = sizeof *out};
+    if (options)
+        ZERO_TRY(zr_struct_take("zero_comm_options", options,
+                                ZR_STRUCT_UPTO(zero_comm_options, kind), out, sizeof *out, error));
+    if (!(out->timeout_seconds > 0))
+        out->timeout_seconds = DEFAULT_TIMEOUT;
+    if (!out->kind)
+        out->kind = "auto";
     return ZERO_OK;
 }
 
@@ -29,11 +31,12 @@ zero_status zero_comm_self(zero_comm **out, zero_error *error)
 
 zero_status zero_comm_threads(int ranks, const zero_comm_options *options, zero_comm **comms, zero_error *error)
 {
+    zero_comm_options taken;
     ZR_NEED(error, comms);
-    ZERO_TRY(check_options(options, error));
+    ZERO_TRY(take_options(options, &taken, error));
     if (ranks < 1 || ranks > ZERO_MAX_RANKS)
         return zr_fail(error, ZERO_ERR_USAGE, "%d ranks: from 1 to %d are possible", ranks, ZERO_MAX_RANKS);
-    return zr_local_threads_open(ranks, timeout_of(options), comms, error);
+    return zr_local_threads_open(ranks, taken.timeout_seconds, comms, error);
 }
 
 // MPI knows its ranks itself; what the launcher says, where it says it well, must only not be another number.
@@ -62,16 +65,18 @@ static zero_status open_launched(bool is_local, double timeout, zero_comm **out,
 
 zero_status zero_comm_open(const zero_comm_options *options, zero_comm **out, zero_error *error)
 {
+    zero_comm_options taken;
     ZR_NEED(error, out);
-    ZERO_TRY(check_options(options, error));
-    const char *kind = options && options->kind ? options->kind : "auto";
+    ZERO_TRY(take_options(options, &taken, error));
+    const char *kind = taken.kind;
+    double timeout = taken.timeout_seconds;
     bool is_local = !strcmp(kind, "local");
     if (!strcmp(kind, "self"))
         return zr_self_open(out, error);
     if (!strcmp(kind, "mpi"))
-        return open_mpi(timeout_of(options), out, error);
+        return open_mpi(timeout, out, error);
     if (is_local || !strcmp(kind, "auto"))
-        return open_launched(is_local, timeout_of(options), out, error);
+        return open_launched(is_local, timeout, out, error);
     return zr_fail(error, ZERO_ERR_USAGE, "there is no communicator \"%s\": auto, self, local and mpi are", kind);
 }
 

@@ -1,6 +1,7 @@
 // zero_convert: any source (checkpoint/source.h) as a Hugging Face directory; DeepSpeed's checkpoints as one of ours.
 #include "base/bytes_text.h"
 #include "base/file.h"
+#include "base/struct_take.h"
 #include "checkpoint/adopt.h"
 #include "checkpoint/export.h"
 #include "files/convert_mark.h"
@@ -236,8 +237,10 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
     ZR_NEED(error, options);
     zero_error local = {0};
     error = error ? error : &local;
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_convert: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    zero_convert_options taken;
+    ZERO_TRY(zr_struct_take("zero_convert: options", options, ZR_STRUCT_UPTO(zero_convert_options, progress_user),
+                            &taken, sizeof taken, error));
+    options = &taken;
     if (!options->from || !options->to || !*options->to)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_convert: options.from and options.to are needed");
     bool ours = options->format && !strcmp(options->format, "libzero");

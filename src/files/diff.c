@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/plain_text.h"
 #include "checkpoint/compare.h"
+#include "base/struct_take.h"
 #include "files/run_directory.h"
 #include "model/model_compare.h"
 #include "monitor/metrics_read.h"
@@ -281,8 +282,12 @@ zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user
     ZR_NEED(error, write);
     ZR_NEED(error, out);
     bool runs;
-    if (options->struct_size != sizeof *options || !options->a || !options->b)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_diff: options.struct_size is %zu, this library expects %zu, and two paths", options->struct_size, sizeof *options);
+    zero_diff_options taken;
+    ZERO_TRY(zr_struct_take("zero_diff: options", options, ZR_STRUCT_UPTO(zero_diff_options, b),
+                            &taken, sizeof taken, error));
+    options = &taken;
+    if (!options->a || !options->b)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_diff: options.%s is missing", options->a ? "b" : "a");
     *out = (zero_diff_result){.identical = 1};
     diff d = {.a = options->a, .b = options->b, .write = write, .user = user, .result = out};
     ZERO_TRY(compare(&d, &runs, error));

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/plain_text.h"
+#include "base/struct_take.h"
 #include "files/receipt.h"
 #include "files/run_directory.h"
 
@@ -273,8 +274,10 @@ zero_status zero_inspect(const zero_inspect_options *options, void (*write)(void
     ZR_NEED(error, write);
     zero_error local = {0};
     error = error ? error : &local;
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_inspect: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    zero_inspect_options taken;
+    ZERO_TRY(zr_struct_take("zero_inspect: options", options, ZR_STRUCT_UPTO(zero_inspect_options, json),
+                            &taken, sizeof taken, error));
+    options = &taken;
     if (!options->path || !write)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_inspect: options.path and write are needed");
     inspecting in = {.options = options, .write = write, .user = user, .error = error};

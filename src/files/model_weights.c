@@ -1,4 +1,5 @@
 // zero_save_weights and zero_load_weights: a model's weights alone, as Hugging Face's files have them.
+#include "base/struct_take.h"
 #include "comm/agree.h"
 #include "files/model_view.h"
 #include "layers/layers.h"
@@ -63,8 +64,11 @@ zero_status zero_load_weights_with(zero_engine *engine, const char *directory, c
 {
     ZR_NEED(error, engine);
     ZR_NEED(error, directory);
-    if (options && options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_load_weights_with: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    zero_load_options taken = {0};
+    if (options)
+        ZERO_TRY(zr_struct_take("zero_load_weights_with: options", options,
+                                ZR_STRUCT_UPTO(zero_load_options, logger), &taken, sizeof taken,
+                                error));
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_weights", error));
-    return with_view(engine, directory, load, options, error);
+    return with_view(engine, directory, load, options ? &taken : NULL, error);
 }

@@ -1,5 +1,6 @@
 // zero_eval: the mean loss of a whole text.
 #include "base/alloc.h"
+#include "base/struct_take.h"
 #include "comm/agree.h"
 #include "engine/engine.h"
 #include "files/run_directory.h"
@@ -43,14 +44,15 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     return ZERO_OK;
 }
 
-static zero_status accept(const zero_comm *comm, const zero_eval_options *options, subject *s, zero_error *error)
+static zero_status accept(const zero_comm *comm, const zero_eval_options *given, subject *s, zero_error *error)
 {
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    ZERO_TRY(zr_struct_take("zero_eval: options", given,
+                            ZR_STRUCT_UPTO(zero_eval_options, ignore_unused), &s->options,
+                            sizeof s->options, error));
+    const zero_eval_options *options = &s->options;
     if (!options->model_dir || !options->data)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.%s is missing", options->data ? "model_dir" : "data");
     ZERO_TRY(zr_model_directory(options->model_dir, comm->rank == 0 ? &options->logger : NULL, &s->model_dir, error));
-    s->options = *options;
     s->options.model_dir = s->model_dir;
     return ZERO_OK;
 }

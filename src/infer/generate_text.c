@@ -1,5 +1,6 @@
 // zero_generate: text from a model directory, on one rank.
 #include "base/alloc.h"
+#include "base/struct_take.h"
 #include "files/run_directory.h"
 #include "infer/ends.h"
 #include "infer/sampler.h"
@@ -18,8 +19,6 @@ typedef struct job {
 
 static zero_status check(const zero_generate_options *options, zero_error *error)
 {
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->model_dir || !options->emit)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.%s is missing", options->emit ? "model_dir" : "emit");
     if (options->temperature < 0 || options->top_k < 0 || !(options->top_p > 0 && options->top_p <= 1) || options->tokens < 1)
@@ -67,6 +66,10 @@ static zero_status generate(zero_comm *comm, job *j, zero_error *error)
 zero_status zero_generate(const zero_generate_options *options, zero_error *error)
 {
     ZR_NEED(error, options);
+    zero_generate_options taken;
+    ZERO_TRY(zr_struct_take("zero_generate: options", options, ZR_STRUCT_UPTO(zero_generate_options, ignore_unused),
+                            &taken, sizeof taken, error));
+    options = &taken;
     zero_comm *comm = NULL;
     ZERO_TRY(check(options, error));
     ZERO_TRY(zero_comm_self(&comm, error));

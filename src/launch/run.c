@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/struct_take.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -197,8 +198,10 @@ zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error
     ZR_NEED(error, exit_code);
     char path[4096];
     *exit_code = 0;
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    zero_run_options taken;
+    ZERO_TRY(zr_struct_take("zero_run: options", options, ZR_STRUCT_UPTO(zero_run_options, logger),
+                            &taken, sizeof taken, error));
+    options = &taken;
     if (!options->argv || !options->argv[0])
         return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.argv names no program");
     if (options->min_ranks < 0 || options->min_ranks > options->ranks || options->restarts < 0)

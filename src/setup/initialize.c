@@ -2,6 +2,7 @@
 #include "setup/initialize.h"
 
 #include "base/cpu.h"
+#include "base/struct_take.h"
 #include "comm/agree.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"
@@ -15,13 +16,13 @@
 #include <string.h>
 
 // Without these there is nobody to agree with.
-static zero_status check_reach(const zero_options *options, zero_error *error)
+static zero_status take_options(const zero_options *options, zero_options *out, zero_error *error)
 {
     if (!options)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options are missing");
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
-    return options->comm ? ZERO_OK : zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.comm is missing");
+    ZERO_TRY(zr_struct_take("zero_initialize: options", options,
+                            ZR_STRUCT_UPTO(zero_options, allow_change), out, sizeof *out, error));
+    return out->comm ? ZERO_OK : zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.comm is missing");
 }
 
 static zero_status check_options(const zero_options *options, zero_error *error)
@@ -158,7 +159,9 @@ zero_status zr_initialize(const zero_options *options, const zr_io_faults *fault
     zr_config *config = NULL;
     zr_observation *observation;
     *out = NULL;
-    ZERO_TRY(check_reach(options, error));
+    zero_options taken;
+    ZERO_TRY(take_options(options, &taken, error));
+    options = &taken;
     zero_status status = resolve(options, &config, error);
     if (status != ZERO_OK) {
         zr_config_destroy(config);

@@ -1,4 +1,5 @@
 // The architectures of the public interface: model/ lists their units, layers/ computes them.
+#include "base/struct_take.h"
 #include "layers/layers.h"
 #include "model/gpt2_model.h"
 #include "model/llama_model.h"
@@ -7,8 +8,11 @@ zero_status zero_gpt2_create(const zero_gpt2_config *config, zero_model **out, z
 {
     ZR_NEED(error, config);
     ZR_NEED(error, out);
-    ZERO_TRY(zr_gpt2_check(config, error)); // and so its size, before it is copied
-    const zr_lm_config of = {.kind = ZR_LM_GPT2, .gpt2 = *config};
+    zr_lm_config of = {.kind = ZR_LM_GPT2};
+    ZERO_TRY(zr_struct_take("zero_gpt2_config", config,
+                            ZR_STRUCT_UPTO(zero_gpt2_config, tiles_mlp), &of.gpt2,
+                            sizeof of.gpt2, error));
+    ZERO_TRY(zr_gpt2_check(&of.gpt2, error));
     return zr_lm_create(&of, out, error);
 }
 
@@ -21,8 +25,11 @@ zero_status zero_llama_create(const zero_llama_config *config, zero_model **out,
 {
     ZR_NEED(error, config);
     ZR_NEED(error, out);
-    ZERO_TRY(zr_llama_check(config, error));
-    const zr_lm_config of = {.kind = ZR_LM_LLAMA, .llama = *config};
+    zr_lm_config of = {.kind = ZR_LM_LLAMA};
+    ZERO_TRY(zr_struct_take("zero_llama_config", config,
+                            ZR_STRUCT_UPTO(zero_llama_config, tiles_mlp), &of.llama,
+                            sizeof of.llama, error));
+    ZERO_TRY(zr_llama_check(&of.llama, error));
     return zr_lm_create(&of, out, error);
 }
 

@@ -1,6 +1,7 @@
 // zero_bench: what all benchmarks share, and the choice between them.
 #include "tools/bench.h"
 
+#include "base/struct_take.h"
 #include "setup/threads.h"
 
 #include <stdarg.h>
@@ -37,8 +38,10 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void 
     ZR_NEED(error, comm);
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    zero_bench_options taken;
+    ZERO_TRY(zr_struct_take("zero_bench: options", options, ZR_STRUCT_UPTO(zero_bench_options, logger),
+                            &taken, sizeof taken, error));
+    options = &taken;
     bench_id id;
     ZERO_TRY(find_bench(options->what ? options->what : "", &id, error));
     bool of_machine = id >= BENCH_MEMORY;

@@ -1,5 +1,6 @@
 // zero_data_show: the first micro-batch as text, each piece with what the loss makes of it.
 #include "base/alloc.h"
+#include "base/struct_take.h"
 #include "files/run_directory.h"
 #include "infer/reading.h"
 #include "model/architecture.h"
@@ -113,9 +114,11 @@ static zero_status show_batch(show *s, zero_error *error)
 zero_status zero_data_show(const zero_data_options *options, zero_error *error)
 {
     ZR_NEED(error, options);
+    zero_data_options taken;
+    ZERO_TRY(zr_struct_take("zero_data_show: options", options, ZR_STRUCT_UPTO(zero_data_options, user),
+                            &taken, sizeof taken, error));
+    options = &taken;
     show s = {.options = options};
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_data_show: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->data || options->data_count < 1 || !options->emit)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_data_show: options.%s is missing", options->emit ? "data" : "emit");
     if (options->seq < 0 || options->micro_batch < 0)

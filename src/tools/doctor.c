@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/plain_text.h"
+#include "base/struct_take.h"
 #include "compute/compute.h"
 #include "memory/arena.h"
 #include "setup/threads.h"
@@ -160,8 +161,10 @@ zero_status zero_doctor(const zero_doctor_options *options, void (*write)(void *
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_doctor: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    zero_doctor_options taken;
+    ZERO_TRY(zr_struct_take("zero_doctor: options", options, ZR_STRUCT_UPTO(zero_doctor_options, path),
+                            &taken, sizeof taken, error));
+    options = &taken;
     zr_doctor d = {.write = write, .user = user};
     zr_doctor_say(&d, "zero", "%s", zero_version());
     look_at_processor(&d);

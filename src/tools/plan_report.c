@@ -3,6 +3,7 @@
 
 #include "base/bytes_text.h"
 #include "base/json.h"
+#include "base/struct_take.h"
 #include "memory/ledger.h"
 #include "plan/settings_fields.h"
 
@@ -132,8 +133,10 @@ zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user
     ZR_NEED(error, options);
     ZR_NEED(error, write);
     zr_buffer text = {0};
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
+    zero_plan_options taken;
+    ZERO_TRY(zr_struct_take("zero_plan: options", options, ZR_STRUCT_UPTO(zero_plan_options, logger),
+                            &taken, sizeof taken, error));
+    options = &taken;
     if (!!options->new_spec + !!options->model + (options->parameters > 0) != 1)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: exactly one of options.new_spec, options.model and options.parameters must be given");
     zero_status status = options->parameters > 0 ? zr_plan_by_formula(options, &text, error) : zr_plan_by_model(options, &text, error);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
+#include "base/struct_take.h"
 #include "files/own.h"
 #include "files/run_directory.h"
 #include "infer/reading.h"
@@ -73,8 +74,6 @@ static zero_status check_tokens_place(const zero_tokenize_options *options, zero
 
 static zero_status check_tokenize(const zero_tokenize_options *options, zero_error *error)
 {
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenize: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->tokenizer || !options->out || options->data_count < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenize: options.%s is missing", !options->tokenizer ? "tokenizer" : !options->out ? "out" : "data");
     if (strcmp(options->tokenizer, "chars") == 0)
@@ -109,6 +108,10 @@ zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_re
 {
     ZR_NEED(error, options);
     ZR_NEED(error, out);
+    zero_tokenize_options taken;
+    ZERO_TRY(zr_struct_take("zero_tokenize: options", options, ZR_STRUCT_UPTO(zero_tokenize_options, user),
+                            &taken, sizeof taken, error));
+    options = &taken;
     double start = zr_clock_seconds();
     ZERO_TRY(check_tokenize(options, error));
     tokenizing job = {.telling = {.progress = options->progress, .user = options->user}, .writer = {.file = {.fd = -1}}};
@@ -156,8 +159,6 @@ static zero_status check_tokenizer_place(const zero_tokenizer_train_options *opt
 
 static zero_status check_train(const zero_tokenizer_train_options *options, zero_error *error)
 {
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenizer_train: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->out_dir || options->data_count < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenizer_train: options.%s is missing", options->out_dir ? "data" : "out_dir");
     return check_tokenizer_place(options, error);
@@ -207,6 +208,10 @@ zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options, ze
 {
     ZR_NEED(error, options);
     ZR_NEED(error, out);
+    zero_tokenizer_train_options taken;
+    ZERO_TRY(zr_struct_take("zero_tokenizer_train: options", options, ZR_STRUCT_UPTO(zero_tokenizer_train_options, user),
+                            &taken, sizeof taken, error));
+    options = &taken;
     double start = zr_clock_seconds();
     learning l = {.telling = {.progress = options->progress, .user = options->user}, .vocabulary = options->vocabulary};
     ZERO_TRY(check_train(options, error));

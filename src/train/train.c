@@ -3,6 +3,7 @@
 #include "train/train.h"
 
 #include "base/clock.h"
+#include "base/struct_take.h"
 #include "comm/agree.h"
 #include "files/run_directory.h"
 #include "files/training_checkpoint.h"
@@ -18,8 +19,6 @@
 
 static zero_status check_options(const zero_train_options *options, zero_error *error)
 {
-    if (options->struct_size != sizeof *options)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.struct_size is %zu, this library expects %zu", options->struct_size, sizeof *options);
     if (!options->new_spec == !options->model_dir)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: exactly one of options.new_spec and options.model_dir must be given");
     if (options->data_count < 1 || !options->data)
@@ -39,16 +38,22 @@ static zero_status check_options(const zero_train_options *options, zero_error *
     return ZERO_OK;
 }
 
-// Takes the options over, with the directories of the model and the tokenizer themselves where runs are given.
+// Takes the options over, whatever their version, with the directories of the model and the tokenizer
+// themselves where runs are given.
 static zero_status accept(zr_train *train, const zero_train_options *options, zero_error *error)
 {
-    ZERO_TRY(check_options(options, error));
-    ZERO_TRY(zr_model_directory(options->model_dir, &train->logger, &train->asked.own.model_dir, error));
-    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &train->logger, &train->asked.own.tokenizer, error));
-    train->asked.own.options = *options;
-    train->asked.own.options.model_dir = train->asked.own.model_dir;
-    train->asked.own.options.tokenizer = train->asked.own.tokenizer;
-    train->asked.options = &train->asked.own.options;
+    zero_train_options *own = &train->asked.own.options;
+    ZERO_TRY(zr_struct_take("zero_train: options", options,
+                            ZR_STRUCT_UPTO(zero_train_options, no_final_checkpoint), own,
+                            sizeof *own, error));
+    if (train->comm->rank == 0)
+        train->logger = own->logger;
+    ZERO_TRY(check_options(own, error));
+    ZERO_TRY(zr_model_directory(own->model_dir, &train->logger, &train->asked.own.model_dir, error));
+    ZERO_TRY(zr_tokenizer_directory(own->tokenizer, &train->logger, &train->asked.own.tokenizer, error));
+    own->model_dir = train->asked.own.model_dir;
+    own->tokenizer = train->asked.own.tokenizer;
+    train->asked.options = own;
     return ZERO_OK;
 }
 
@@ -172,8 +177,6 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
         error = &local;
     zr_train train;
     zr_train_init(&train, comm, NULL, 0);
-    if (comm->rank == 0)
-        train.logger = options->logger;
     zero_status status = zr_comm_agree(comm, accept(&train, options, error), error);
     if (status == ZERO_OK)
         status = zr_train_foresee(&train, error);

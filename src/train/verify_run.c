@@ -1,5 +1,6 @@
 // zero_verify: the steps between two checkpoints of a run once more, by the training's own code, from the configuration that the run resolved.
 #include "base/plain_text.h"
+#include "base/struct_take.h"
 #include "comm/agree.h"
 #include "compute/compute.h"
 #include "files/receipt.h"
@@ -414,8 +415,12 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, voi
     zero_error local = {0};
     if (!error)
         error = &local;
-    if (options->struct_size != sizeof *options || !options->run)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: options.struct_size is %zu, this library expects %zu, and a run", options->struct_size, sizeof *options);
+    zero_verify_options taken;
+    ZERO_TRY(zr_struct_take("zero_verify: options", options, ZR_STRUCT_UPTO(zero_verify_options, logger),
+                            &taken, sizeof taken, error));
+    options = &taken;
+    if (!options->run)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: options.run is missing");
     if (options->threads < 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: %d threads per rank; 0 are as many as made the run", options->threads);
     *out = (zero_verify_result){0};

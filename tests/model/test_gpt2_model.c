@@ -120,7 +120,6 @@ static void contradictions_are_refused(void **state)
         {offsetof(zero_gpt2_config, n_head), 0, "n_head is 0"},
         {offsetof(zero_gpt2_config, n_head), 7, "width 768 (n_embd) is not divisible by 7 heads"},
         {offsetof(zero_gpt2_config, n_inner), -4, "n_inner is -4"},
-        {offsetof(zero_gpt2_config, struct_size), 8, "struct_size is 8"},
     };
     static const struct { size_t offset; float value; const char *message; } floats[] = {
         {offsetof(zero_gpt2_config, layer_norm_epsilon), 0, "layer_norm_epsilon is 0"},
