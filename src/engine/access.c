@@ -1,6 +1,6 @@
 // What the engine says about itself.
 #include "base/dtype.h"
-#include "engine/internal.h"
+#include "engine/engine_state.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef ZR_ENGINE_CREATE_H
 #define ZR_ENGINE_CREATE_H
 
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 
 typedef struct zr_engine_parts {
     zr_plan *plan;

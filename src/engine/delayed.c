@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "engine/internal.h"
+#include "engine/engine_state.h"
 
 #include <pthread.h>
 #include <time.h>

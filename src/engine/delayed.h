@@ -13,7 +13,7 @@
 #ifndef ZR_ENGINE_DELAYED_H
 #define ZR_ENGINE_DELAYED_H
 
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 
 typedef struct zr_update_pass { // what an update does to each slice; update.c
     zr_queue *queue;

@@ -3,7 +3,7 @@
 #ifndef ZR_ENGINE_EXECUTE_H
 #define ZR_ENGINE_EXECUTE_H
 
-#include "engine/internal.h"
+#include "engine/engine_state.h"
 
 typedef zero_status (*zr_execute)(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
@@ -28,7 +28,7 @@ zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zer
 // step.c
 zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
-// run.c
+// interpret.c
 zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
 // update.c

@@ -1,6 +1,6 @@
 // Bytes that move between tiers: counted where they move; what the plan has for each segment is added up, and both are compared when
 // nothing is under way, at the end of a step or an evaluation (contract 5).
-#include "engine/internal.h"
+#include "engine/engine_state.h"
 
 static zero_io counted(const zero_engine *engine)
 {

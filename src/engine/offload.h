@@ -3,12 +3,12 @@
 //   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, exchange.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
 //                of a streamed piece, until another unit adds to it  transfers.c
-//   the update   NVMe ─> tiles (host) ─> NVMe                        tiles.c
+//   the update   NVMe ─> tiles (host) ─> NVMe                        group_walk.c
 //   checkpoints  written by forward ─> host or NVMe ─> backward      transfers.c
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
 
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 #include "memory/store.h"
 
 #define ZR_MOST_TILES 3
@@ -44,7 +44,7 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
 // The own shard's sum in one of its accumulators; the last of a step is in accumulator 0, which zr_vector_range is of.
 zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot);
 
-// tiles.c
+// group_walk.c
 typedef zero_status (*zr_slice_visit)(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error);
 typedef struct zr_walk { // a pass over all slices that are updated, group by group: read, visit, write
     zr_pass_plan pass;

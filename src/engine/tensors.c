@@ -1,7 +1,7 @@
 // Tensors in and out of the engine, by name. One that is tiled is put together of its tiles.
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "engine/internal.h"
+#include "engine/engine_state.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // Where every vector of a rank's states lies: in memory of a tier, or in scratch space on NVMe; reserved once, by the plan.
 #include "base/alloc.h"
-#include "engine/internal.h"
+#include "engine/engine_state.h"
 
 static int64_t vector_bytes(const zr_plan *plan, zero_tier tier, zr_vector vector)
 {

@@ -3,7 +3,7 @@
 #define ZR_FILES_MODEL_VIEW_H
 
 #include "checkpoint/weights.h"
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 
 typedef struct zr_model_view { // stays where it is while its view is used
     zr_weight_view view;

@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/struct_take.h"
 #include "comm/agree.h"
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 #include "files/run_directory.h"
 #include "infer/reading.h"
 #include "infer/windows.h"

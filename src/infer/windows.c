@@ -2,7 +2,7 @@
 
 #include "base/exact.h"
 #include "comm/agree.h"
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 
 typedef struct reader {
     zero_engine *engine;

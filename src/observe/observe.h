@@ -4,7 +4,7 @@
 #ifndef ZR_OBSERVE_OBSERVE_H
 #define ZR_OBSERVE_OBSERVE_H
 
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 
 typedef struct zr_step_range { int64_t first, last; } zr_step_range; // 1-based; first 0: none
 

@@ -10,7 +10,7 @@
 //
 // Checkpoints on host or NVMe pass through two buffers on the device: c_i lies in buffer i%2 while it is written and while it is read.
 #include "base/dtype.h"
-#include "plan/internal.h"
+#include "plan/plan_parts.h"
 
 int64_t zr_boundary_bytes(const zero_tensors *tensors)
 {

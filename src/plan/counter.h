@@ -11,7 +11,7 @@
 #ifndef ZR_PLAN_COUNTER_H
 #define ZR_PLAN_COUNTER_H
 
-#include "plan/settings.h"
+#include "plan/plan_settings.h"
 
 typedef struct zr_sum_place { int slot, adds; } zr_sum_place; // put into this accumulator, with what it and the adds - 1 after it hold
 

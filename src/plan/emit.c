@@ -5,7 +5,7 @@
 // leave taken are found by writing both once before.
 #include "plan/emit.h"
 
-#include "plan/internal.h"
+#include "plan/plan_parts.h"
 
 #include <string.h>
 

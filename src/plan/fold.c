@@ -1,6 +1,6 @@
 // What follows from the program by going over it once: messages and their hash, bytes that ranks
 // exchange, bytes that move between tiers (contracts 5 and 8). The engine counts the same as it runs.
-#include "plan/internal.h"
+#include "plan/plan_parts.h"
 
 #include "base/dtype.h"
 #include "base/message.h"

@@ -1,6 +1,6 @@
 // Bytes by category (contract 5), and whether they fit.
 #include "base/bytes_text.h"
-#include "plan/internal.h"
+#include "plan/plan_parts.h"
 
 #include <stdio.h>
 

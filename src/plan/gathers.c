@@ -6,8 +6,8 @@
 // While visit i computes, i+1 is gathered, and the parameters of the visits after it are on their way from NVMe:
 //
 //   acquire(i):  await gather i;  begin to fetch up to visit fetches_visit;  start gather i+1 (its fetch has ended)
-#include "plan/internal.h"
-#include "plan/region.h"
+#include "plan/plan_parts.h"
+#include "plan/first_fit.h"
 
 static void note_first_reads(zr_plan *plan)
 {

@@ -3,7 +3,7 @@
 // them; then, when all is placed, the passes.
 #include "plan/emit.h"
 
-#include "plan/internal.h"
+#include "plan/plan_parts.h"
 
 static zr_visit *add_visit(zr_plan *plan, int u, int stream)
 {

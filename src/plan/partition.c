@@ -1,7 +1,7 @@
 // Pieces, shards and units (contract 1): who owns what, and where it lies.
 #include "base/dtype.h"
 #include "model/unit.h"
-#include "plan/internal.h"
+#include "plan/plan_parts.h"
 
 #include <stdio.h>
 #include <string.h>

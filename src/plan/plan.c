@@ -2,7 +2,7 @@
 #include "model/unit.h"
 #include "base/message.h"
 #include "base/random.h"
-#include "plan/internal.h"
+#include "plan/plan_parts.h"
 #include "plan/settings_fields.h"
 
 #include <string.h>

@@ -20,8 +20,8 @@
 #include "plan/counter.h"
 #include "plan/machine.h"
 #include "plan/program.h"
-#include "plan/settings.h"
-#include "plan/tiles.h"
+#include "plan/plan_settings.h"
+#include "plan/groups.h"
 #include "plan/visits.h"
 
 #define ZR_CHUNK 2048

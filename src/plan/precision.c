@@ -1,6 +1,6 @@
 // The precision policies, one row each (section 3.1: mixed precision keeps 16-bit parameters, activations and gradients beside
 // an fp32 master, momentum and variance: 2 + 2 + 12 bytes a parameter).
-#include "plan/settings.h"
+#include "plan/plan_settings.h"
 
 static const zr_precision policies[] = {
     {.name = "fp32", .parameters = ZERO_F32, .activations = ZERO_F32, .gradients = ZERO_F32, .accumulator = ZERO_F32, .master = ZERO_F32, .moments = ZERO_F32},

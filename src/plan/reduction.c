@@ -11,10 +11,10 @@
 //
 // Where gradients have 16 bits, units add up fp32 in the open arena (slots at every stage) from the first contribution to the
 // sealing, and the window's place is taken at the sealing.
-#include "plan/internal.h"
+#include "plan/plan_parts.h"
 
 #include "base/dtype.h"
-#include "plan/region.h"
+#include "plan/first_fit.h"
 
 static void take_whole(zr_plan *plan)
 {

@@ -3,9 +3,9 @@
 #define ZR_PLAN_SETTINGS_FIELDS_H
 
 #include "base/alloc.h"
-#include "plan/settings.h"
+#include "plan/plan_settings.h"
 
-typedef enum zr_field_kind { // the type of each: ZR_FIELD_TYPE_... of settings.h
+typedef enum zr_field_kind { // the type of each: ZR_FIELD_TYPE_... of plan_settings.h
     ZR_FIELD_text,
     ZR_FIELD_flag,
     ZR_FIELD_count,

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "checkpoint/manifest.h"
 #include "comm/agree.h"
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 #include "tools/bench_engine.h"
 
 #include <fcntl.h>

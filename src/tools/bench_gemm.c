@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "memory/arena.h"
-#include "plan/settings.h"
+#include "plan/plan_settings.h"
 #include "tools/bench.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "base/recorder.h"
 #include "comm/agree.h"
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 #include "layers/layers.h"
 #include "measure/memory_rate.h"
 #include "measure/products.h"

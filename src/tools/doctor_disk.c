@@ -1,7 +1,7 @@
 // zero_doctor's second half: the disk that training could offload to, and how large a model the tiers of this machine could take.
 #include "base/bytes_text.h"
 #include "measure/disk.h"
-#include "plan/states.h"
+#include "plan/state_formulas.h"
 #include "tools/doctor.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "config/elastic.h"
-#include "plan/settings.h"
+#include "plan/plan_settings.h"
 #include <zero/tools.h>
 
 typedef struct zr_plan_row {

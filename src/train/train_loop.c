@@ -1,7 +1,7 @@
 // The steps of a training, with what happens between them: metrics, progress, evaluation, the best model so far.
 #include "base/clock.h"
 #include "comm/agree.h"
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 #include "infer/windows.h"
 #include "train/train.h"
 

@@ -1,6 +1,6 @@
 // The lines that a training says of itself before its first step, on rank 0.
 #include "base/cpu.h"
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 #include "memory/ledger.h"
 #include "train/train.h"
 

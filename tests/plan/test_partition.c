@@ -1,6 +1,6 @@
 // Shards, windows, reductions and bytes, checked against a replay of the schedule.
 #include "fixture.h"
-#include "plan/states.h"
+#include "plan/state_formulas.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 // What a unit sees: its context, boundaries, parameters and gradients.
 #include "base/dtype.h"
-#include "engine/internal.h"
+#include "engine/engine_state.h"
 
 #include <stddef.h>
 

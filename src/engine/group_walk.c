@@ -7,7 +7,7 @@
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
 //   group 2                          | read ..| update | write ...
 #include "base/dtype.h"
-#include "engine/internal.h"
+#include "engine/engine_state.h"
 
 static bool is_on_nvme(const zr_group *group, zr_vector vector)
 {

@@ -2,8 +2,8 @@
 //
 // Each struct is declared by the list of its fields, X(kind, name), from which the plan's hash and
 // the JSON of `zero plan` take theirs (settings_fields.h): so no field can be forgotten there.
-#ifndef ZR_PLAN_SETTINGS_H
-#define ZR_PLAN_SETTINGS_H
+#ifndef ZR_PLAN_PLAN_SETTINGS_H
+#define ZR_PLAN_PLAN_SETTINGS_H
 
 #include "base/errors.h"
 #include <zero/engine.h>

@@ -1,6 +1,6 @@
 // Model-state memory by the paper's formulas (section 5), for a bare number of parameters: no model, no padding, no activations.
-#ifndef ZR_PLAN_STATES_H
-#define ZR_PLAN_STATES_H
+#ifndef ZR_PLAN_STATE_FORMULAS_H
+#define ZR_PLAN_STATE_FORMULAS_H
 
 #include "base/errors.h"
 

@@ -1,7 +1,7 @@
 // Places in a buffer that are taken and given back, first fit, while a schedule is played through once: so that the run itself, which
 // plays the same schedule, allocates nothing.
-#ifndef ZR_PLAN_REGION_H
-#define ZR_PLAN_REGION_H
+#ifndef ZR_PLAN_FIRST_FIT_H
+#define ZR_PLAN_FIRST_FIT_H
 
 #include "base/errors.h"
 

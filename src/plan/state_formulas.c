@@ -1,4 +1,4 @@
-#include "plan/states.h"
+#include "plan/state_formulas.h"
 
 const zr_state_policy zr_state_mixed = {"16-bit with fp32 master (Adam)", 2, 2, 12};
 const zr_state_policy zr_state_fp32 = {"fp32 (Adam)", 4, 4, 8};

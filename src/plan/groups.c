@@ -1,6 +1,6 @@
 // Slices, groups and tiles of the update, and the bytes that it moves between tiers.
 #include "base/dtype.h"
-#include "plan/internal.h"
+#include "plan/plan_parts.h"
 
 static const int64_t WORD = sizeof(float);
 

@@ -1,6 +1,6 @@
 // The engine's inside: what step.c executes and the stages' tables fill in. Public functions: include/zero/engine.h.
-#ifndef ZR_ENGINE_ENGINE_H
-#define ZR_ENGINE_ENGINE_H
+#ifndef ZR_ENGINE_ENGINE_INNER_H
+#define ZR_ENGINE_ENGINE_INNER_H
 
 #include "base/recorder.h"
 #include "comm/communicator.h"

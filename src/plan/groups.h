@@ -7,8 +7,8 @@
 // group i is updated, i+1 is read and i-1 is written (ZeRO-Infinity section 5.2.2).
 //
 //   tile   [ master | state 0 | state 1 | direction | gradient | parameters ]     those that are on NVMe, of tile.elems elements each
-#ifndef ZR_PLAN_TILES_H
-#define ZR_PLAN_TILES_H
+#ifndef ZR_PLAN_GROUPS_H
+#define ZR_PLAN_GROUPS_H
 
 #include <zero/engine.h>
 #include "base/errors.h"

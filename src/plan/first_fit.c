@@ -1,4 +1,4 @@
-#include "plan/region.h"
+#include "plan/first_fit.h"
 #include "base/alloc.h"
 
 zero_status zr_region_begin(zr_region *region, int capacity, zero_error *error)

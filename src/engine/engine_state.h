@@ -5,12 +5,12 @@
 //   forward   for each unit:  acquire its pieces, compute, release
 //   backward  for each unit, last first:  acquire, open its gradients, compute, release, seal; reduce what is due
 //   boundary  the norm of the reduced gradient, and with it clip, update, publish
-#ifndef ZR_ENGINE_INTERNAL_H
-#define ZR_ENGINE_INTERNAL_H
+#ifndef ZR_ENGINE_ENGINE_STATE_H
+#define ZR_ENGINE_ENGINE_STATE_H
 
 #include "base/exact.h"
 #include "engine/delayed.h"
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 #include "engine/offload.h"
 #include "model/unit.h"
 
@@ -84,7 +84,7 @@ struct zero_engine {
     zero_context context; // what is the same for all units
 };
 
-// context.c
+// unit_context.c
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error);     // fills engine->context for this unit
 zero_tensors zr_engine_boundary(const zero_engine *engine, int unit);         // what unit writes; unit -1: empty
 // What unit writes when forward runs again: a checkpoint's place has the next one to come, so into the gradient that backward then sets.
@@ -94,13 +94,13 @@ void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *sh
 struct zr_accessor zr_engine_accessor(void);
 struct zr_sink zr_engine_sink(void);
 
-// run.c: a pass from its beginning; from where it is up to `end`; inside of a call, up to the mark of a
+// interpret.c: a pass from its beginning; from where it is up to `end`; inside of a call, up to the mark of a
 // piece of the unit (ZERO_ERR_USAGE: another one is next).
 void zr_run_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds);
 zero_status zr_run_until(zero_engine *engine, int end, zero_error *error);
 zero_status zr_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds, zero_error *error);
 zero_status zr_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call);
-char *zr_place_at(const zero_engine *engine, zr_place place); // engine.c; not of ZR_SPACE_SHARDS and _STORED
+char *zr_place_at(const zero_engine *engine, zr_place place); // create.c; not of ZR_SPACE_SHARDS and _STORED
 
 // step.c: others can read what this rank's shards hold now. holds: of ZR_BESIDE and ZR_REWRITTEN.
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
@@ -123,7 +123,7 @@ const void *zr_own_shard_gradient(const zero_engine *engine, int piece); // of t
 zr_span zr_update_range(const zero_engine *engine, int piece);
 const void *zr_update_gradient(const zero_engine *engine, int piece);
 
-// norm.c. Sums over a span of a piece of the squares, exactly, by tensor (sums[tensor number]) or in all. values: from the span's first
+// gradient_norm.c. Sums over a span of a piece of the squares, exactly, by tensor (sums[tensor number]) or in all. values: from the span's first
 // element on, of `dtype`.
 void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype, const void *values, zr_exact *sums, bool by_tensor);
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);

@@ -3,7 +3,7 @@
 #include "base/dtype.h"
 #include "base/random.h"
 #include "engine/create.h"
-#include "engine/internal.h"
+#include "engine/engine_state.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // The paper's Tables 1 and 2 and its volume table.
-#include "plan/states.h"
+#include "plan/state_formulas.h"
 
 #include <math.h>
 #include <setjmp.h>
