@@ -13,7 +13,6 @@ const zr_config *zr_engine_config(const zero_engine *engine) { return engine->co
 uint64_t zr_engine_seed(const zero_engine *engine) { return engine->seed; }
 const zero_logger *zr_engine_logger(const zero_engine *engine) { return &engine->logger; }
 uint32_t zr_engine_changes(const zero_engine *engine) { return engine->changes; }
-void zr_engine_observe(zero_engine *engine, const zr_observer *observer) { engine->observer = *observer; }
 const char *zr_engine_io_description(const zero_engine *engine) { return engine->offload.io ? zr_io_description(engine->offload.io) : NULL; }
 double zr_engine_loss_scale(const zero_engine *engine) { return engine->scale.scale; }
 zr_progress zr_engine_progress(const zero_engine *engine)
@@ -69,6 +68,14 @@ void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
 {
     if (out)
         *out = engine ? zero_traffic_between(&engine->traffic_before, &engine->comm->traffic) : (zero_traffic){0};
+}
+
+zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error)
+{
+    if (engine->observer_count == ZR_MOST_OBSERVERS)
+        return zr_fail(error, ZERO_ERR_LIMIT, "an engine has at most %d observers", ZR_MOST_OBSERVERS);
+    engine->observers[engine->observer_count++] = *observer;
+    return ZERO_OK;
 }
 
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)

@@ -216,8 +216,11 @@ void zero_destroy(zero_engine *engine)
 {
     if (!engine)
         return;
-    if (engine->observer.destroy)
-        engine->observer.destroy(engine->observer.user, engine);
+    while (engine->observer_count > 0) {
+        const zr_observer *last = &engine->observers[--engine->observer_count];
+        if (last->destroy)
+            last->destroy(last->user, engine);
+    }
     zr_delayed_destroy(engine->delayed);
     zr_queue_record_end(engine->queue, engine->recording);
     engine->comm->recorder = NULL;

@@ -80,14 +80,17 @@ zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t siz
 // between steps. The recorder outlives that.
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error);
 
-// Told of every step on every rank, between steps; at most one an engine. Not collective.
+// Told of every step on every rank, between steps, in the order in which they came; one of them may
+// record. Not collective.
 typedef struct zr_observer {
     zero_status (*step_begun)(void *user, zero_engine *engine, zero_error *error); // before its first forward; optional
     zero_status (*step_done)(void *user, zero_engine *engine, const zero_step_info *info, zero_error *error);
     void (*destroy)(void *user, zero_engine *engine); // before the engine goes
     void *user;
 } zr_observer;
-void zr_engine_observe(zero_engine *engine, const zr_observer *observer);
+enum { ZR_MOST_OBSERVERS = 4 };
+// The engine keeps a copy. ZERO_ERR_LIMIT for one too many.
+zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error);
 
 // Runs `visit` unit by unit with that unit's parameters acquired, forward order: decoding and other inference.
 typedef zero_status (*zr_unit_visit)(void *user, zero_context *context, zero_error *error);

@@ -60,7 +60,8 @@ struct zero_engine {
 
     zr_recorder *recorder;   // NULL: nothing is recorded
     zr_recording *recording; // the queue's
-    zr_observer observer;
+    zr_observer observers[ZR_MOST_OBSERVERS];
+    int observer_count;
     zr_guard guard;          // await NULL: none
 
     zr_phase phase;

@@ -111,6 +111,26 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     zr_run_begin(engine, ZR_PASS_MICRO_BATCH, of_micro_batch(engine, stale));
 }
 
+static zero_status tell_begun(zero_engine *engine, zero_error *error)
+{
+    for (int i = 0; i < engine->observer_count; i++) {
+        const zr_observer *observer = &engine->observers[i];
+        if (observer->step_begun)
+            ZERO_TRY(observer->step_begun(observer->user, engine, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status tell_done(zero_engine *engine, const zero_step_info *info, zero_error *error)
+{
+    for (int i = 0; i < engine->observer_count; i++) {
+        const zr_observer *observer = &engine->observers[i];
+        if (observer->step_done)
+            ZERO_TRY(observer->step_done(observer->user, engine, info, error));
+    }
+    return ZERO_OK;
+}
+
 zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
 {
     ZR_NEED(error, engine);
@@ -119,8 +139,8 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
         return missing("zero_forward", batch ? "loss" : "batch", error);
     if (engine->plan->settings.inference)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_forward: this engine was made for inference; zero_evaluate is its function");
-    if (engine->micro_batch == 0 && engine->observer.step_begun)
-        ZERO_TRY(fail(engine, engine->observer.step_begun(engine->observer.user, engine, error), error));
+    if (engine->micro_batch == 0)
+        ZERO_TRY(fail(engine, tell_begun(engine, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     begin_micro_batch(engine, batch, loss);
     ZERO_TRY(fail(engine, zr_run_until(engine, engine->cursor.pass->seam, error), error));
@@ -251,8 +271,8 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
     info->updated = !info->skipped;
     info->samples = engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
     zero_status status = zr_ledger_check(&engine->ledger, error);
-    if (status == ZERO_OK && engine->observer.step_done)
-        status = engine->observer.step_done(engine->observer.user, engine, info, error);
+    if (status == ZERO_OK)
+        status = tell_done(engine, info, error);
     return fail(engine, status, error);
 }
 

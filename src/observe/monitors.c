@@ -1,13 +1,28 @@
-// Scalars to the monitors that the configuration asks for. Called by observe/observe on rank 0.
-#include "observe/monitors.h"
-
+// The monitors of a run on rank 0: tensorboard and csv_monitor of the configuration. Their files begin with the first step that there is
+// something of, so that they know whether the run goes on from a checkpoint. Monitoring never ends a run: what cannot be written is warned
+// of once, tried again at every step, and missing.
 #include "base/file.h"
 #include "files/own.h"
+#include "monitor/breakdown.h"
+#include "monitor/csv_files.h"
+#include "monitor/event_file.h"
+#include "observe/sinks.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-bool zr_monitors_asked(const zr_config *config)
+typedef struct monitors {
+    const zr_config *config; // not owned
+    const zero_logger *logger;
+    zr_event_file *events;   // NULL: not open
+    zr_csv_files *tables;
+    int64_t done;            // samples before the first of this run
+    bool begun;
+    bool owes;               // the evaluation after `done` samples is made again
+    bool events_fail, tables_fail; // what was tried last
+} monitors;
+
+static bool is_asked(const zr_config *config)
 {
     return config->tensorboard.enabled || config->csv_monitor.enabled;
 }
@@ -36,7 +51,7 @@ static zero_status check_tables(const zr_monitor_config *monitor, zero_error *er
     return ZERO_OK;
 }
 
-zero_status zr_monitors_prepare(const zr_config *config, zero_error *error)
+static zero_status prepare(const zr_config *config, zero_error *error)
 {
     ZERO_TRY(prepare_one(&config->tensorboard, "tensorboard", error));
     ZERO_TRY(prepare_one(&config->csv_monitor, "csv_monitor", error));
@@ -44,7 +59,7 @@ zero_status zr_monitors_prepare(const zr_config *config, zero_error *error)
 }
 
 // One warning when it begins to fail, one line when it writes again.
-static void tell(const zr_monitors *m, const char *name, int64_t samples, bool fails, bool *failed, const zero_error *error)
+static void tell(const monitors *m, const char *name, int64_t samples, bool fails, bool *failed, const zero_error *error)
 {
     if (fails && !*failed)
         zr_log(m->logger, ZERO_LOG_WARNING, "%s: %s: its points are missing from %lld samples on; the run goes on", name, error->message, (long long)samples);
@@ -53,21 +68,22 @@ static void tell(const zr_monitors *m, const char *name, int64_t samples, bool f
     *failed = fails;
 }
 
-static zero_status write_events(zr_monitors *m, int64_t samples, const zr_scalar *scalars, int count, zero_error *error)
+static zero_status write_events(monitors *m, int64_t samples, const zr_scalar *scalars, int count, zero_error *error)
 {
     if (!m->events)
         ZERO_TRY(zr_event_file_open(m->config->tensorboard.directory, m->done, &m->events, error));
     return zr_event_file_write(m->events, samples, scalars, count, error);
 }
 
-static zero_status write_tables(zr_monitors *m, int64_t samples, const zr_scalar *scalars, int count, zero_error *error)
+static zero_status write_tables(monitors *m, int64_t samples, const zr_scalar *scalars, int count, zero_error *error)
 {
     if (!m->tables)
         ZERO_TRY(zr_csv_files_open(m->config->csv_monitor.directory, m->done, m->owes, &m->tables, error));
     return zr_csv_files_write(m->tables, samples, scalars, count, error);
 }
 
-void zr_monitors_write(zr_monitors *m, int64_t samples, int64_t fresh, const zr_scalar *scalars, int count)
+// samples: trained on so far; fresh: of them, those of the step that ends here (0: an evaluation).
+static void write_all(monitors *m, int64_t samples, int64_t fresh, const zr_scalar *scalars, int count)
 {
     zero_error error = {0};
     if (!m->begun)
@@ -83,10 +99,97 @@ void zr_monitors_write(zr_monitors *m, int64_t samples, int64_t fresh, const zr_
     }
 }
 
-void zr_monitors_close(zr_monitors *monitors)
+// As DeepSpeed: where something times the steps anyway, monitors show it.
+static bool shows_times(const zr_config *config)
 {
-    zr_event_file_close(monitors->events);
-    zr_csv_files_close(monitors->tables);
-    monitors->events = NULL;
-    monitors->tables = NULL;
+    return config->wall_clock_breakdown || config->flops_profiler.enabled;
 }
+
+static zr_wanted wants(const zr_config *config, int64_t step)
+{
+    return shows_times(config) ? ZR_WANTS_RECORDS : ZR_WANTS_STEP;
+}
+
+static zero_status open_monitors(const zr_observed *seen, void **own, zero_error *error)
+{
+    ZERO_TRY(prepare(seen->config, error));
+    monitors *m = zr_alloc(sizeof *m, error);
+    if (!m)
+        return ZERO_ERR_MEMORY;
+    *m = (monitors){.config = seen->config, .logger = seen->logger};
+    *own = m;
+    return ZERO_OK;
+}
+
+static int64_t samples_of(const zr_observed *seen, int64_t step)
+{
+    return step * seen->config->train_batch;
+}
+
+static double milliseconds(int64_t nanoseconds)
+{
+    return (double)nanoseconds / 1e6;
+}
+
+static int add_times(const zr_observed *seen, zr_scalar *scalars)
+{
+    zr_step_times times = zr_step_times_of(seen->recorder, seen->begun);
+    int count = 0;
+    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_forward, milliseconds(times.forward)};
+    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_backward, milliseconds(times.backward)};
+    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_backward_inner,
+                                   milliseconds(times.backward - times.reduce)};
+    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_backward_allreduce, milliseconds(times.reduce)};
+    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_step, milliseconds(times.step)};
+    return count;
+}
+
+// The learning rate and the loss scale are those of the next step, as DeepSpeed shows them.
+static zero_status step_done(void *own, const zr_observed *seen, const zero_step_info *info,
+                             zero_error *error)
+{
+    const zr_config *config = seen->config;
+    const zr_progress progress = zr_engine_progress(seen->engine);
+    zr_scalar scalars[ZR_SCALAR_COUNT];
+    int count = 0;
+    scalars[count++] = (zr_scalar){ZR_SCALAR_train_loss, info->loss};
+    scalars[count++] = (zr_scalar){ZR_SCALAR_lr, zr_schedule_lr(&config->schedule, progress.updates)};
+    if (config->loss_scale.kind != ZR_SCALE_NONE)
+        scalars[count++] = (zr_scalar){ZR_SCALAR_loss_scale, progress.scale.scale};
+    if (shows_times(config))
+        count += add_times(seen, &scalars[count]);
+    write_all(own, samples_of(seen, info->step), config->train_batch, scalars, count);
+    return ZERO_OK;
+}
+
+static void evaluated(void *own, const zr_observed *seen, int64_t step, double loss)
+{
+    const zr_scalar scalar = {ZR_SCALAR_eval_loss, loss};
+    write_all(own, samples_of(seen, step), 0, &scalar, 1);
+}
+
+static void owes(void *own)
+{
+    monitors *m = own;
+    m->owes = true;
+}
+
+static void close_monitors(void *own, const zr_observed *seen)
+{
+    monitors *m = own;
+    if (!m)
+        return;
+    zr_event_file_close(m->events);
+    zr_csv_files_close(m->tables);
+    zr_free(m);
+}
+
+const zr_observe_sink zr_observe_monitors = {
+    .is_asked = is_asked,
+    .wants = wants,
+    .open = open_monitors,
+    .step = step_done,
+    .evaluated = evaluated,
+    .owes = owes,
+    .close = close_monitors,
+};

@@ -1,6 +1,6 @@
-// Where a step's time and memory go, as the configuration asks for it: wall_clock_breakdown, memory_breakdown, flops_profiler
-// and comms_logger on rank 0; tensorboard and csv_monitor there (observe/monitors.h); and the records of a range of steps on every rank, for zero train --profile. One recorder serves
-// all of it. It is attached only for steps that somebody wants to see; where nothing is asked for there is none.
+// What is written down of an engine's steps, as the configuration asks for it: the sinks of sinks.h, on rank 0; and the records of a range of
+// steps on every rank, for zero train --profile. One recorder serves all of it. It is attached only for steps that somebody wants to see; where
+// nothing is asked for there is none.
 #ifndef ZR_OBSERVE_OBSERVE_H
 #define ZR_OBSERVE_OBSERVE_H
 

@@ -269,12 +269,113 @@ static void test_output_that_cannot_be_written(void **state)
     zero_comm_destroy(comm);
 }
 
+typedef struct diary { // of several observers of one engine
+    char text[256];
+} diary;
+
+typedef struct writer {
+    diary *diary;
+    char name;
+    bool refuses;
+} writer;
+
+static void note(writer *w, const char *what)
+{
+    size_t used = strlen(w->diary->text);
+    snprintf(w->diary->text + used, sizeof w->diary->text - used, "%c %s, ", w->name, what);
+}
+
+static zero_status note_begun(void *user, zero_engine *engine, zero_error *error)
+{
+    note(user, "begun");
+    return ZERO_OK;
+}
+
+static zero_status note_done(void *user, zero_engine *engine, const zero_step_info *info, zero_error *error)
+{
+    writer *w = user;
+    note(w, "done");
+    return w->refuses ? zr_fail(error, ZERO_ERR_IO, "refused") : ZERO_OK;
+}
+
+static void note_destroyed(void *user, zero_engine *engine)
+{
+    note(user, "gone");
+}
+
+static void observe_as(zero_engine *engine, writer *w)
+{
+    const zr_observer observer = {.step_begun = note_begun, .step_done = note_done, .destroy = note_destroyed, .user = w};
+    zero_error error = {0};
+    must(zr_engine_observe(engine, &observer, &error), &error);
+}
+
+static void test_several_observers(void **state)
+{
+    fixture f = {0};
+    diary diary = {0};
+    writer a = {&diary, 'a'}, b = {&diary, 'b'};
+    zero_comm *comm = alone();
+    begin(&f, comm, "{\"wall_clock_breakdown\": true, \"gradient_accumulation_steps\": 2}"); // the first
+    observe_as(f.engine, &a);
+    observe_as(f.engine, &b);
+    step(f.engine, 1);
+    assert_string_equal(diary.text, "a begun, b begun, a done, b done, ");
+    assert_int_equal(lines_with(&f.said, "time     step 1: "), 1);
+    end(&f); // what came last goes first
+    assert_string_equal(diary.text, "a begun, b begun, a done, b done, b gone, a gone, ");
+    zero_comm_destroy(comm);
+}
+
+static void test_an_observer_that_fails_ends_the_step(void **state)
+{
+    fixture f = {0};
+    diary diary = {0};
+    writer a = {&diary, 'a', true}, b = {&diary, 'b'};
+    zero_comm *comm = alone();
+    int32_t tokens[2 * SEQ];
+    zero_tensors batch = batch_of(tokens);
+    zero_step_info info;
+    double loss;
+    begin(&f, comm, "{}");
+    observe_as(f.engine, &a);
+    observe_as(f.engine, &b);
+    assert_int_equal(zero_forward(f.engine, &batch, &loss, NULL), ZERO_OK);
+    assert_int_equal(zero_backward(f.engine, NULL), ZERO_OK);
+    assert_int_equal(zero_step(f.engine, &info, NULL), ZERO_ERR_IO);
+    assert_string_equal(diary.text, "a begun, b begun, a done, ");
+    end(&f);
+    zero_comm_destroy(comm);
+}
+
+static void test_one_observer_too_many(void **state)
+{
+    fixture f = {0};
+    diary diary = {0};
+    writer a = {&diary, 'a'};
+    zero_comm *comm = alone();
+    zero_error error = {0};
+    zr_observation *observation;
+    begin(&f, comm, "{}");
+    for (int i = 0; i < ZR_MOST_OBSERVERS; i++)
+        observe_as(f.engine, &a);
+    assert_int_equal(zr_engine_observe(f.engine, &(zr_observer){0}, &error), ZERO_ERR_LIMIT);
+    assert_non_null(strstr(error.message, "at most 4 observers"));
+    assert_int_equal(zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){1, 1}, &observation, &error), ZERO_ERR_LIMIT);
+    assert_null(observation);
+    end(&f);
+    zero_comm_destroy(comm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_asked),      cmocka_unit_test(test_which_steps_are_printed), cmocka_unit_test(test_evaluations_are_not_recorded),
         cmocka_unit_test(test_room_grows),         cmocka_unit_test(test_no_memory),               cmocka_unit_test(test_only_rank_0_speaks),
         cmocka_unit_test(test_output_that_cannot_be_written),
+        cmocka_unit_test(test_several_observers),
+        cmocka_unit_test(test_an_observer_that_fails_ends_the_step),
+        cmocka_unit_test(test_one_observer_too_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

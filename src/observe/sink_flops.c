@@ -1,0 +1,96 @@
+// flops_profiler: the table of one step, into the log or a file of its own.
+#include "base/file.h"
+#include "files/own.h"
+#include "monitor/breakdown.h"
+#include "observe/sinks.h"
+
+static bool is_asked(const zr_config *config)
+{
+    return config->flops_profiler.enabled;
+}
+
+static zr_wanted wants(const zr_config *config, int64_t step)
+{
+    return config->flops_profiler.step == step ? ZR_WANTS_RECORDS : ZR_WANTS_NOTHING;
+}
+
+// A file that cannot be written, or is something else, is refused before the first step.
+static zero_status check_output(const zr_observed *seen, void **own, zero_error *error)
+{
+    const char *path = seen->config->flops_profiler.output_file;
+    zr_durable file;
+    if (!path)
+        return ZERO_OK;
+    ZERO_TRY(zr_own_check_file(path, "table of flops_profiler", zr_breakdown_flops_is_one, NULL, error));
+    ZERO_TRY(zr_durable_open(path, &file, error));
+    zr_durable_discard(&file);
+    return ZERO_OK;
+}
+
+static int64_t owned_parameters(const zr_plan *plan, int unit)
+{
+    int64_t parameters = 0;
+    for (int p = 0; p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        if (piece->ref.unit != unit || piece->kind == ZERO_BUFFER)
+            continue;
+        for (int t = 0; t < piece->tensor_count; t++)
+            parameters += piece->tensors[t].count;
+    }
+    return parameters;
+}
+
+static zero_status make_table(const zr_observed *seen, int64_t step, zr_buffer *text, zero_error *error)
+{
+    const zr_plan *plan = zr_engine_plan(seen->engine);
+    const zr_flops_profiler *profiler = &seen->config->flops_profiler;
+    zr_unit_facts *units = zr_alloc((size_t)plan->unit_count * sizeof *units, error);
+    if (!units)
+        return ZERO_ERR_MEMORY;
+    for (int u = 0; u < plan->unit_count; u++)
+        units[u] = (zr_unit_facts){
+            .name = seen->units[u],
+            .parameters = owned_parameters(plan, u),
+            .fused = plan->units[u].fused,
+        };
+    const zr_flops_facts facts = {
+        .step = step,
+        .units = units,
+        .unit_count = plan->unit_count,
+        .ranks = plan->ranks,
+        .detailed = profiler->detailed,
+        .recompute_factor = profiler->recompute_factor,
+    };
+    zero_status status = zr_breakdown_flops(&facts, seen->recorder, seen->begun, text, error);
+    zr_free(units);
+    return status;
+}
+
+static zero_status write_table(const char *path, zr_buffer *text, zero_error *error)
+{
+    zero_status status = text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path)
+                                      : zr_file_write_durable(path, text->data, text->length, error);
+    zr_buffer_free(text);
+    return status;
+}
+
+static zero_status step_done(void *own, const zr_observed *seen, const zero_step_info *info,
+                             zero_error *error)
+{
+    const char *path = seen->config->flops_profiler.output_file;
+    zr_buffer text = {0};
+    zero_status status = make_table(seen, info->step, &text, error);
+    if (status != ZERO_OK) {
+        zr_buffer_free(&text);
+        return status;
+    }
+    return path ? write_table(path, &text, error) : zr_observed_log(seen, "flops", &text, error);
+}
+
+const zr_observe_sink zr_observe_flops = {
+    .is_asked = is_asked,
+    .reads_records = true,
+    .wants = wants,
+    .open = check_output,
+    .step = step_done,
+};
