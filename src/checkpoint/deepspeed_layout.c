@@ -6,6 +6,7 @@
 #include "checkpoint/pickle_keys.h"
 #include "checkpoint/safetensors_header.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,7 @@ static zero_status read_state_part(const zr_deepspeed *ds, int rank, int group, 
 
 static zero_status add_vector(zr_deepspeed *ds, const char *name, bool weights, zero_error *error)
 {
+    assert(ds->vector_count < ZR_DS_VECTORS); // the weights, then each of zr_ds_states at most once
     zr_ds_vector *vector = &ds->vectors[ds->vector_count++];
     vector->name = name;
     vector->parts = zr_alloc(((size_t)ds->groups * (size_t)ds->ranks + 1) * sizeof *vector->parts, error);

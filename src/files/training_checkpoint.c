@@ -8,6 +8,7 @@
 #include "model/model_compare.h"
 #include "model/unit.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vector, const char *name, zero_dtype dtype, zero_error *error)
 {
+    assert(v->count < ZR_MOST_STATE_VECTORS); // weights, two states of an optimizer, parameters
     ZERO_TRY(zr_model_view_create(engine, vector, &v->views[v->count], error));
     v->of[v->count] = (zr_state_vector){.name = name, .dtype = dtype, .view = v->views[v->count].view};
     v->count++;

@@ -1,4 +1,5 @@
 #include "model/spec.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@ int zr_spec_distance(const char *a, const char *b)
 {
     int row[ZR_SPEC_WORD];
     int length = (int)strlen(b);
+    assert(length < ZR_SPEC_WORD);
     for (int j = 0; j <= length; j++)
         row[j] = j;
     for (int i = 1; a[i - 1]; i++) {
@@ -80,7 +82,12 @@ static zero_status field_parse(const char *spec, const char *text, size_t length
         return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": \"%.*s\" is not a field: name=value is expected", spec,
                        (int)ZR_MIN(length, 64), text);
     zr_spec_copy(name, text, (size_t)(equal - text));
-    zr_spec_copy(value, equal + 1, length - (size_t)(equal + 1 - text));
+    size_t value_length = length - (size_t)(equal + 1 - text);
+    if (value_length >= ZR_SPEC_WORD)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "model \"%.64s...\": the value of %s has %zu characters, at most %d are expected",
+                       spec, name, value_length, ZR_SPEC_WORD - 1);
+    zr_spec_copy(value, equal + 1, value_length);
     int id = 0;
     while (id < count && strcmp(name, fields[id].name) != 0)
         id++;

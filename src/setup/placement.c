@@ -7,6 +7,7 @@
 #include "setup/machine_facts.h"
 #include "setup/tiling.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -151,6 +152,7 @@ static zero_status try_all(search *s, zero_error *error)
                 if (!is_open(s, &at))
                     continue;
                 ZERO_TRY(try_placement(s, &at, error));
+                assert(answer->count < ZR_MOST_PLACEMENTS); // 1 at stage 0, 3 at 1 and at 2, 9 at 3
                 answer->at[answer->count++] = at;
             }
     return ZERO_OK;

@@ -11,7 +11,7 @@
 #include "plan/predict.h"
 #include "setup/resolve.h"
 
-enum { ZR_MOST_PLACEMENTS = 16, ZR_MOST_PLACEMENT_KEYS = 12 };
+enum { ZR_MOST_PLACEMENTS = 16 };
 
 typedef struct zr_placement {
     int stage;

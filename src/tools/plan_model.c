@@ -12,6 +12,7 @@
 #include "setup/tiling.h"
 #include "tools/plan_report.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -199,8 +200,10 @@ static zero_status make_rows(const planner *p, zr_plan_row *rows, int *count, ze
                 continue;
             int64_t largest = is_limited(p) ? largest_batch(p, stage, ranks) : -1;
             int64_t batch = asks && largest > 0 ? largest : asks ? 1 : shared.micro;
+            assert(*count < MOST_ROWS); // 4 stages of USUAL numbers of ranks
             ZERO_TRY(plan_row(p, stage, ranks, batch, &rows[*count], error));
-            rows[(*count)++].largest = largest;
+            rows[*count].largest = largest;
+            (*count)++;
         }
     }
     return ZERO_OK;

@@ -65,6 +65,7 @@ static void mistakes_are_named(void **state)
         {"gpt2:widht=4", "did you mean \"width\"?"},
         {"gpt2:contextcontextcontextcontextcontextcontext=4", "there is no field"},
         {"gpt2:layers=4,layers=5", "layers is given twice"},
+        {"gpt2:layers=00000000000000000000000000000012", "the value of layers has 32 characters"},
         {"gpt2:layers=", "layers=\"\" is not a whole number"},
         {"gpt2:layers=four", "layers=\"four\" is not a whole number"},
         {"gpt2:layers=4x", "layers=\"4x\" is not a whole number"},
