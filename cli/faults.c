@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zero/tools.h>
+#include <zero/run.h>
 
 static const cli_command *running;
 static zero_comm *peers;

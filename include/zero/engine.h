@@ -126,18 +126,12 @@ ZERO_API zero_status zero_read_gradient(zero_engine *engine, const char *name, f
 // Replaces a tensor; every rank passes the same values. Between steps only, and not while a checkpoint is being written.
 ZERO_API zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error);
 
-// Writes or reads all parameters as one safetensors file, or, reading, Hugging Face shards beside it. Each rank reads its own ranges.
-// Reading: ZERO_ERR_DATA for a tensor that is missing, that has another shape, or that the model has no place for (buffers of old exports,
-// and the head of a tied language model, are passed over; zero_load_weights_with of files.h takes such a file). Collective, between
-// steps only; reading not while a checkpoint is being written.
-ZERO_API zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error *error);
-ZERO_API zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error);
-
 ZERO_API void zero_destroy(zero_engine *engine); // not collective; NULL is allowed
 
 #ifdef __cplusplus
 }
 #endif
 #include <zero/checkpoint.h>
+#include <zero/weights.h>
 
 #endif

@@ -1,53 +1,10 @@
-// What lies on disk: looking into checkpoints and models, and making one of the other.
+// The name that inspect.h, convert.h and weights.h once had together.
 #ifndef ZERO_FILES_H
 #define ZERO_FILES_H
 
+#include <zero/convert.h>
 #include <zero/engine.h>
+#include <zero/inspect.h>
+#include <zero/weights.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef struct zero_inspect_options {
-    size_t struct_size;
-    const char *path; // a checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, or a DeepSpeed checkpoint (ZeRO 1 to 3)
-    int sums;         // reads every tensor: least, most, mean, root mean square, numbers that are none, CRC32C of the bytes
-    int verify;       // reads every byte that has a checksum; of a run, of all checkpoints that are kept
-    int json;         // one object, on one line
-} zero_inspect_options;
-
-// Writes what it is through `write`: step, lineage, schedule, tensors. One rank, one block of memory. With verify, damage is listed with file,
-// tensor and bytes, and the answer is ZERO_ERR_DATA.
-ZERO_API zero_status zero_inspect(const zero_inspect_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
-
-typedef struct zero_convert_options {
-    size_t struct_size;
-    const char *from;      // as zero_inspect_options.path, but no single file; of a run its newest whole checkpoint
-    const char *to;        // a directory
-    const char *format;    // "hf": a Hugging Face directory; "libzero": TO/checkpoints/step-N, which zero_train goes on from. NULL: hf
-    const char *dtype;     // hf: of the weights, "fp32", "bf16", "fp16"; NULL: fp32, or of a Hugging Face directory the files' own
-    int64_t shard_bytes;   // hf: of tensors in a file; 0: 5 GB
-    const char *model_dir; // where config.json and the tokenizer come from; NULL: from `from`, where they are
-    int overwrite;         // hf: a model that libzero wrote to `to` is replaced, where nothing else lies there and none of it is read
-    zero_logger logger;
-    void (*progress)(void *user, int64_t done, int64_t total); // bytes; NULL: not wanted
-    void *progress_user;
-} zero_convert_options;
-
-// One rank; a few MiB of memory, whatever the size. What is written is there whole or not at all, and checksums of what is read are
-// compared: damage is ZERO_ERR_DATA with file and tensor. Pickles of DeepSpeed are parsed, never executed.
-// ZERO_ERR_USAGE where `to` is taken; ZERO_ERR_UNSUPPORTED for what there is no way to (a model as a checkpoint: zero_load_weights).
-ZERO_API zero_status zero_convert(const zero_convert_options *options, zero_error *error);
-
-typedef struct zero_load_options {
-    size_t struct_size;
-    int ignore_unused;  // tensors that the model has no place for are left out with a warning, not refused
-    zero_logger logger; // of the warning, on rank 0
-} zero_load_options;
-// zero_load_weights with options; NULL: as without.
-ZERO_API zero_status zero_load_weights_with(zero_engine *engine, const char *directory, const zero_load_options *options, zero_error *error);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -27,7 +27,7 @@ typedef struct zero_generate_options {
     uint64_t seed;           // with a prompt's number, of its random numbers
     int threads;
     const char *backend;     // as in zero_options (engine.h); NULL: cpu
-    const char *config_path, *dtype;    // as in zero_eval_options (tools.h)
+    const char *config_path, *dtype;    // as in zero_eval_options (eval.h)
     int64_t device_memory, host_memory; // likewise
     // Called as text comes, whole UTF-8 characters, of the prompts that are being answered in turn; the prompt and the end token are not part of
     // it. Non-zero stops all of it.

@@ -1,15 +1,12 @@
-// Token files and tokenizers, as the program `zero` makes them: tokenize, tokenizer train.
+// Text as a file of tokens.
 #ifndef ZERO_TOKENIZE_H
 #define ZERO_TOKENIZE_H
 
-#include <zero/status.h>
+#include <zero/tokenizer.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-// Bytes of `total` done; called now and then, on the caller's thread.
-typedef void (*zero_bytes_done)(void *user, int64_t done, int64_t total);
 
 typedef struct zero_tokenize_options {
     size_t struct_size;
@@ -31,24 +28,6 @@ typedef struct zero_tokenize_result { int64_t bytes, tokens, documents; int toke
 // One rank. The file holds its old content or the whole new one. The ids are those that a training reads of these data.
 // ZERO_ERR_DATA: data that hold tokens already; ZERO_ERR_USAGE: weights; ZERO_ERR_UNSUPPORTED: records of which some parts are no targets, which a token file cannot say.
 ZERO_API zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_result *out, zero_error *error);
-
-typedef struct zero_tokenizer_train_options {
-    size_t struct_size;
-    const char *const *data;  // (data_count) texts and JSONL, as in zero_train_options; messages are refused
-    int data_count;
-    const char *field;        // of JSONL, as in zero_train_options
-    int32_t vocabulary;       // tokens wanted: 256 bytes, the end of a text, and what is learnt
-    int64_t least;            // a pair that occurs less often is not learnt; 0: 2
-    const char *out_dir;      // tokenizer.json and tokenizer_config.json; made where it is not there
-    int overwrite;            // 0: a tokenizer.json that exists is refused; 1: unless it is none of ours
-    zero_bytes_done progress; // of the text that is read, then of the tokens that are learnt; may be NULL
-    void *user;
-} zero_tokenizer_train_options;
-
-typedef struct zero_tokenizer_train_result { int64_t bytes; int32_t vocabulary; double seconds; } zero_tokenizer_train_result;
-
-// One rank. A byte-level BPE with GPT-2's pre-tokenizer; the same text gives the same file.
-ZERO_API zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options, zero_tokenizer_train_result *out, zero_error *error);
 
 #ifdef __cplusplus
 }

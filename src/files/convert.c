@@ -9,7 +9,7 @@
 #include "files/own.h"
 #include "files/run_directory.h"
 #include <zero/comm.h>
-#include <zero/files.h>
+#include <zero/convert.h>
 
 #include <stdio.h>
 #include <stdlib.h>

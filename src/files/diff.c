@@ -6,7 +6,7 @@
 #include "files/run_directory.h"
 #include "model/model_compare.h"
 #include "monitor/metrics_read.h"
-#include <zero/verify.h>
+#include <zero/diff.h>
 
 #include <math.h>
 #include <stdarg.h>

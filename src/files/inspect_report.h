@@ -3,7 +3,7 @@
 #define ZR_FILES_INSPECT_REPORT_H
 
 #include "checkpoint/source.h"
-#include <zero/files.h>
+#include <zero/inspect.h>
 
 // {"path", "kind", "files_bytes", "parameters", "state"?, "vectors": [{"name", "elements", "bytes", "tensors": [{"name", "dtype", "shape", "bytes", "sums"?}]}],
 //  "verify"?: {"checksums", "bytes", "damaged": [message]}}; json_decref.

@@ -3,7 +3,7 @@
 #include "comm/agree.h"
 #include "files/model_view.h"
 #include "layers/layers.h"
-#include <zero/files.h>
+#include <zero/weights.h>
 
 // What stands before a name in Hugging Face's files ("transformer." for GPT-2); a user's models keep their own.
 static const char *prefix_of(const zero_model *model)

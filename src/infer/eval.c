@@ -9,7 +9,7 @@
 #include "setup/load.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
-#include <zero/tools.h>
+#include <zero/eval.h>
 
 enum { TOKENS_AT_ONCE = 4096 };
 

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "corpus/data_source.h"
 #include "corpus/records.h"
-#include <zero/tools.h>
+#include <zero/generate.h>
 
 #include <string.h>
 

@@ -8,7 +8,8 @@
 
 #include "infer/prompts.h"
 #include "model/architecture.h"
-#include <zero/tools.h>
+#include <zero/engine.h>
+#include <zero/generate.h>
 
 typedef struct zr_sampling {
     const zr_prompts *prompts;

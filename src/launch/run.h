@@ -6,7 +6,7 @@
 
 #include <sched.h>
 #include <sys/types.h>
-#include <zero/tools.h>
+#include <zero/run.h>
 
 typedef struct zr_child {
     pid_t pid;       // 0: ended and reaped, or never started

@@ -5,7 +5,7 @@
 #include "setup/initialize.h"
 #include "setup/resolve.h"
 #include "setup/tiling.h"
-#include <zero/files.h>
+#include <zero/weights.h>
 
 #include <stdio.h>
 

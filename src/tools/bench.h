@@ -4,7 +4,7 @@
 
 #include "compute/compute.h"
 #include "measure/timing.h"
-#include <zero/tools.h>
+#include <zero/bench.h>
 
 typedef struct zr_bench {
     zr_meter meter;

@@ -1,6 +1,6 @@
 // zero_describe_configuration: docs/configuration.md is its output.
 #include "config/config.h"
-#include <zero/tools.h>
+#include <zero/configuration.h>
 
 zero_status zero_describe_configuration(void (*write)(void *user, const char *text), void *user, zero_error *error)
 {

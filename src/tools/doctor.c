@@ -11,7 +11,7 @@
 #include "memory/arena.h"
 #include "setup/threads.h"
 #include "tools/doctor.h"
-#include <zero/tools.h>
+#include <zero/doctor.h>
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -5,7 +5,8 @@
 #include "base/alloc.h"
 #include "config/elastic.h"
 #include "plan/plan_settings.h"
-#include <zero/tools.h>
+#include <zero/engine.h>
+#include <zero/plan.h>
 
 typedef struct zr_plan_row {
     int stage, ranks;

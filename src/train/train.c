@@ -11,7 +11,7 @@
 #include "model/model_compare.h"
 #include "setup/initialize.h"
 #include "setup/tiling.h"
-#include <zero/files.h>
+#include <zero/weights.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "base/errors.h"
 #include "base/file.h"
-#include <zero/files.h>
+#include <zero/weights.h>
 
 #include <stdio.h>
 #include <stdlib.h>

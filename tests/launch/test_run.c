@@ -1,7 +1,7 @@
 // zero_run as a library function: exit codes, messages, the signal that ends everything, and that no child is left.
 #define _GNU_SOURCE
 #include "base/clock.h"
-#include <zero/tools.h>
+#include <zero/run.h>
 
 #include <errno.h>
 #include <setjmp.h>

@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "train_ranks.h"
+#include <zero/eval.h>
+#include <zero/generate.h>
 
 #include <stdio.h>
 #include <stdlib.h>

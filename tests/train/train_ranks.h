@@ -2,7 +2,7 @@
 #ifndef TESTS_TRAIN_RANKS_H
 #define TESTS_TRAIN_RANKS_H
 
-#include <zero/tools.h>
+#include <zero/train.h>
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,0 +1,31 @@
+// Before a run: what a model needs.
+#ifndef ZERO_PLAN_H
+#define ZERO_PLAN_H
+
+#include <zero/configuration.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zero_plan_options {
+    size_t struct_size;
+    const char *new_spec, *model; // a SPEC, or a directory or config.json
+    double parameters;            // or only a count (7.5e9)
+    const char *config_path;
+    const zero_override *overrides;
+    int override_count;
+    int64_t seq;
+    int ranks;                    // 0 with memory > 0: "what do I need"
+    int64_t memory;               // bytes a rank, 0: not given
+    int json;
+    zero_logger logger;
+} zero_plan_options;
+
+// Writes the answer through `write` (text or JSON). Needs no communicator: plan/ is pure.
+ZERO_API zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
