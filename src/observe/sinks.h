@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "config/config.h"
-#include "engine/engine.h"
+#include "engine/engine_inner.h"
 
 typedef struct zr_observed { // what a sink sees; the observation's, as long as that lives
     zero_engine *engine;
