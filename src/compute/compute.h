@@ -54,8 +54,9 @@ typedef struct zr_row_ops {
     void (*norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, const void *beta, void *y, float *mean, float *rstd);
     // sum = x + branch, and the norm of sum as it was rounded into y, in one pass; sum may be x, or branch where stream == dtype.
     void (*residual_norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum, const void *gamma, const void *beta, void *y, float *mean, float *rstd);
-    // dx = [past +] gradient; past: what arrives around the norm, of the stream's type, dx itself or NULL. dgamma, dbeta (width): set, or
-    // added to where add_parameters. scratch: norm_scratch bytes, 64-byte aligned.
+    // dx = [past +] gradient; past: what arrives around the norm, of the stream's type, dx itself
+    // or NULL. dgamma, dbeta (width): set, or added to where add_parameters; each may be NULL,
+    // where nobody wants it. scratch: norm_scratch bytes, 64-byte aligned.
     void (*norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *mean, const float *rstd, const void *past, void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch);
     size_t (*norm_scratch)(const zr_queue *queue, const zr_norm *norm);
     // RMSNorm: y = x * rstd * gamma, rstd = 1/sqrt(mean of squares + epsilon); rstd (rows) may be NULL. Otherwise as the three above; dx

@@ -6,14 +6,16 @@
 #include "layers/lm_units.h"
 #include <math.h>
 
-static zr_norm_layer norm_of(const zr_lm_unit *hyper, zero_dtype dtype, int64_t rows, int weight)
+static zr_linear linear_of(const zr_lm_unit *hyper, zero_dtype dtype, int64_t rows, int64_t in,
+                           int64_t out, enum zr_gpt2_block_tensor weight,
+                           enum zr_gpt2_block_tensor bias)
 {
-    return zr_lm_norm(hyper, dtype, rows, 0, hyper->tensor[weight], hyper->tensor[weight + 1]);
-}
-
-static zr_linear linear_of(const zr_lm_unit *hyper, zero_dtype dtype, int64_t rows, int64_t in, int64_t out, enum zr_gpt2_weight weight, enum zr_gpt2_block_tensor bias)
-{
-    return (zr_linear){.dtype = dtype, .rows = rows, .in = in, .out = out, .weight = hyper->weights[weight], .bias = hyper->tensor[bias]};
+    return (zr_linear){.dtype = dtype,
+                       .rows = rows,
+                       .in = in,
+                       .out = out,
+                       .weight = &hyper->tensor[weight],
+                       .bias = &hyper->tensor[bias]};
 }
 
 static void layers_set(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *block)
@@ -29,12 +31,13 @@ static void layers_set(const zr_lm_unit *hyper, const zero_shape *shape, bool tr
         .width = width,
         .inner = inner,
         .dropout = training ? config->resid_pdrop : 0,
-        .ln1 = norm_of(hyper, dtype, rows, ZR_LN1_W),
-        .qkv = linear_of(hyper, dtype, rows, width, 3 * width, ZR_GPT2_QKV, ZR_ATTN_B),
-        .attention_proj = linear_of(hyper, dtype, rows, width, width, ZR_GPT2_PROJ, ZR_ATTN_PROJ_B),
-        .ln2 = norm_of(hyper, dtype, rows, ZR_LN2_W),
-        .fc = linear_of(hyper, dtype, rows, width, inner, ZR_GPT2_FC, ZR_FC_B),
-        .mlp_proj = linear_of(hyper, dtype, rows, inner, width, ZR_GPT2_MLP_PROJ, ZR_MLP_PROJ_B),
+        .ln1 = zr_lm_norm(hyper, dtype, rows, &hyper->tensor[ZR_LN1_W], &hyper->tensor[ZR_LN1_B]),
+        .qkv = linear_of(hyper, dtype, rows, width, 3 * width, ZR_ATTN_W, ZR_ATTN_B),
+        .attention_proj = linear_of(hyper, dtype, rows, width, width, ZR_ATTN_PROJ_W,
+                                    ZR_ATTN_PROJ_B),
+        .ln2 = zr_lm_norm(hyper, dtype, rows, &hyper->tensor[ZR_LN2_W], &hyper->tensor[ZR_LN2_B]),
+        .fc = linear_of(hyper, dtype, rows, width, inner, ZR_FC_W, ZR_FC_B),
+        .mlp_proj = linear_of(hyper, dtype, rows, inner, width, ZR_MLP_PROJ_W, ZR_MLP_PROJ_B),
         .attention = {
             .dtype = dtype,
             .batch = shape->batch,
@@ -125,8 +128,10 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape, c
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     zr_block block;
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
-    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape), .backward_reads = 1, .backward_reads_streamed = 1};
+    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape)};
     out->workspace_bytes = zr_block_lay_out(unit, shape, true, NULL, NULL, &block, &out->saved_bytes);
+    zr_norm_read_in_backward(&block.ln1, out);
+    zr_norm_read_in_backward(&block.ln2, out);
     list_products(&block, true, out);
     return ZERO_OK;
 }

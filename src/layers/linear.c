@@ -2,17 +2,19 @@
 //
 // Tiled by outputs (memory-centric tiling, ZeRO-Infinity section 5.1.3) each tile's products read and write dense operands, that are
 // copied from and to the columns of y and dy: so y, dW and db have the bits of the untiled products. dx is a sum over tiles in fp32.
+//
+// The product and the column sum of a gradient are left out where its tensor does not train.
 #include "base/dtype.h"
 #include "layers/linear.h"
 
 static bool is_tiled(const zr_linear *linear)
 {
-    return linear->weight.tiles > 1;
+    return linear->weight->tiles > 1;
 }
 
 static int64_t tile_columns(const zr_linear *linear, int tile)
 {
-    return ZR_MIN(linear->weight.step, linear->out - tile * linear->weight.step);
+    return ZR_MIN(linear->weight->step, linear->out - tile * linear->weight->step);
 }
 
 static zr_product product_forward(const zr_linear *linear, int64_t columns)
@@ -25,7 +27,7 @@ static zr_product product_forward(const zr_linear *linear, int64_t columns)
         .k = linear->in,
         .trans_b = linear->outputs_first,
         .gelu_a = linear->gelu,
-        .epilogue = linear->bias < 0 ? ZR_EPILOGUE_NONE : ZR_EPILOGUE_BIAS,
+        .epilogue = zr_tensor_exists(linear->bias) ? ZR_EPILOGUE_BIAS : ZR_EPILOGUE_NONE,
     };
 }
 
@@ -68,17 +70,16 @@ static zr_product product_weight(const zr_linear *linear, int64_t columns) // dW
     };
 }
 
+// Lies over the scratch of the column sum, which has ended when the tiles begin.
 typedef struct tile_scratch {
     void *columns; // (rows, step) of y or dy, dense
     float *dx;     // (rows, in)
 } tile_scratch;
 
-// Column sums use the same bytes before.
-
 static size_t lay_out(const zr_linear *linear, void *base, tile_scratch *out)
 {
     zr_carver carver = {.base = base};
-    out->columns = zr_carve_as(&carver, linear->dtype, linear->rows * linear->weight.step);
+    out->columns = zr_carve_as(&carver, linear->dtype, linear->rows * linear->weight->step);
     out->dx = zr_carve_floats(&carver, linear->rows * linear->in);
     return carver.used;
 }
@@ -92,12 +93,7 @@ size_t zr_linear_scratch(const zr_linear *linear, int threads)
 
 static char *column_of(const zr_linear *linear, const void *matrix, int tile)
 {
-    return (char *)matrix + tile * linear->weight.step * (int64_t)zero_dtype_bytes(linear->dtype);
-}
-
-static const void *bias_of(const zero_context *context, const zr_linear *linear)
-{
-    return linear->bias < 0 ? NULL : zero_parameter(context, 0, linear->bias);
+    return (char *)matrix + tile * linear->weight->step * (int64_t)zero_dtype_bytes(linear->dtype);
 }
 
 static zero_status forward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x, void *y, const tile_scratch *scratch)
@@ -105,8 +101,8 @@ static zero_status forward_tile(zero_context *context, const zr_linear *linear, 
     zr_queue *queue = context->queue;
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
     const zr_product product = product_forward(linear, columns);
-    const void *bias = bias_of(context, linear);
-    const void *weight = zero_parameter(context, linear->weight.piece + tile, 0);
+    const void *bias = zr_tensor_values(context, linear->bias, 0);
+    const void *weight = zr_tensor_values(context, linear->weight, tile);
     ZERO_TRY(queue->backend->product->run(queue, &product, x, weight, bias ? column_of(linear, bias, tile) : NULL, scratch->columns, context->error));
     queue->backend->elements->copy_rows(queue, linear->rows, columns * size, scratch->columns, columns * size, column_of(linear, y, tile), linear->out * size);
     return ZERO_OK;
@@ -116,10 +112,10 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
 {
     tile_scratch tiles;
     lay_out(linear, scratch, &tiles);
-    for (int t = 0; t < linear->weight.tiles; t++) {
-        ZERO_TRY(zero_piece_begin(context, linear->weight.piece + t));
+    for (int t = 0; t < linear->weight->tiles; t++) {
+        ZERO_TRY(zr_tensor_begin(context, linear->weight, t));
         ZERO_TRY(forward_tile(context, linear, t, x, y, &tiles));
-        ZERO_TRY(zero_piece_end(context, linear->weight.piece + t));
+        ZERO_TRY(zr_tensor_end(context, linear->weight, t));
     }
     return ZERO_OK;
 }
@@ -130,25 +126,31 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
     if (is_tiled(linear))
         return forward_tiles(context, linear, x, y, scratch);
     zr_product product = product_forward(linear, linear->out);
-    const void *weight = zero_parameter(context, 0, linear->weight.tensor);
-    return queue->backend->product->run(queue, &product, x, weight, bias_of(context, linear), y, context->error);
+    const void *weight = zr_tensor_values(context, linear->weight, 0);
+    const void *bias = zr_tensor_values(context, linear->bias, 0);
+    return queue->backend->product->run(queue, &product, x, weight, bias, y, context->error);
 }
 
 static void backward_bias(zero_context *context, const zr_linear *linear, const void *dy, void *scratch)
 {
+    zr_queue *queue = context->queue;
     int add = 0;
-    if (linear->bias < 0)
-        return;
-    float *d_bias = zero_gradient(context, 0, linear->bias, &add);
-    context->queue->backend->elements->column_sum(context->queue, linear->dtype, linear->rows, linear->out, dy, d_bias, add, scratch);
+    float *d_bias = zr_tensor_gradient(context, linear->bias, 0, &add);
+    if (d_bias)
+        queue->backend->elements->column_sum(queue, linear->dtype, linear->rows, linear->out, dy,
+                                             d_bias, add, scratch);
 }
 
-static zero_status backward_weight(zero_context *context, const zr_linear *linear, int piece, int tensor, int64_t columns, const void *x, const void *dy)
+// dy: the tile's columns, dense.
+static zero_status backward_weight(zero_context *context, const zr_linear *linear, int tile,
+                                   const void *x, const void *dy)
 {
     zr_queue *queue = context->queue;
-    zr_product product = product_weight(linear, columns);
+    zr_product product = product_weight(linear, tile_columns(linear, tile));
     int add = 0;
-    float *d_weight = zero_gradient(context, piece, tensor, &add);
+    float *d_weight = zr_tensor_gradient(context, linear->weight, tile, &add);
+    if (!d_weight)
+        return ZERO_OK;
     product.add = add;
     return queue->backend->product->run(queue, &product, linear->outputs_first ? dy : x, linear->outputs_first ? x : dy, NULL, d_weight, context->error);
 }
@@ -156,20 +158,22 @@ static zero_status backward_weight(zero_context *context, const zr_linear *linea
 static zero_status backward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x, const void *dy, float *dx, bool add, void *columns_of_dy)
 {
     zr_queue *queue = context->queue;
-    int piece = linear->weight.piece + tile;
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
     const zr_product input = product_sum_input(linear, columns, add);
     queue->backend->elements->copy_rows(queue, linear->rows, columns * size, column_of(linear, dy, tile), linear->out * size, columns_of_dy, columns * size);
-    ZERO_TRY(backward_weight(context, linear, piece, 0, columns, x, columns_of_dy));
-    return queue->backend->product->run(queue, &input, columns_of_dy, zero_parameter(context, piece, 0), NULL, dx, context->error);
+    ZERO_TRY(backward_weight(context, linear, tile, x, columns_of_dy));
+    return queue->backend->product->run(queue, &input, columns_of_dy,
+                                        zr_tensor_values(context, linear->weight, tile), NULL, dx,
+                                        context->error);
 }
 
 static zero_status backward_tiles(zero_context *context, const zr_linear *linear, const void *x, const void *dy, float *dx, bool add, void *columns)
 {
-    for (int t = linear->weight.tiles - 1; t >= 0; t--) {
-        ZERO_TRY(zero_piece_begin(context, linear->weight.piece + t));
-        ZERO_TRY(backward_tile(context, linear, t, x, dy, dx, add || t + 1 < linear->weight.tiles, columns));
-        ZERO_TRY(zero_piece_end(context, linear->weight.piece + t));
+    for (int t = linear->weight->tiles - 1; t >= 0; t--) {
+        ZERO_TRY(zr_tensor_begin(context, linear->weight, t));
+        ZERO_TRY(backward_tile(context, linear, t, x, dy, dx, add || t + 1 < linear->weight->tiles,
+                               columns));
+        ZERO_TRY(zr_tensor_end(context, linear->weight, t));
     }
     return ZERO_OK;
 }
@@ -194,9 +198,9 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, c
     backward_bias(context, linear, dy, scratch);
     if (is_tiled(linear))
         return backward_rounded_tiles(context, linear, x, dy, dx, scratch);
-    ZERO_TRY(backward_weight(context, linear, 0, linear->weight.tensor, linear->out, x, dy));
+    ZERO_TRY(backward_weight(context, linear, 0, x, dy));
     zr_product product = product_input(linear);
-    const void *weight = zero_parameter(context, 0, linear->weight.tensor);
+    const void *weight = zr_tensor_values(context, linear->weight, 0);
     return queue->backend->product->run(queue, &product, dy, weight, linear->gelu ? x : NULL, dx, context->error);
 }
 
@@ -209,9 +213,11 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
     lay_out(linear, scratch, &tiles);
     if (is_tiled(linear))
         return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);
-    ZERO_TRY(backward_weight(context, linear, 0, linear->weight.tensor, linear->out, x, dy));
+    ZERO_TRY(backward_weight(context, linear, 0, x, dy));
     const zr_product product = product_sum_input(linear, linear->out, add);
-    return queue->backend->product->run(queue, &product, dy, zero_parameter(context, 0, linear->weight.tensor), NULL, dx, context->error);
+    return queue->backend->product->run(queue, &product, dy,
+                                        zr_tensor_values(context, linear->weight, 0), NULL, dx,
+                                        context->error);
 }
 
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls)
@@ -225,28 +231,36 @@ void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int ca
                                                                    .calls = calls};
 }
 
-static void append_tile_products(const zr_linear *linear, int64_t columns, int calls, bool training, zero_unit_sizes *sizes)
+// input: the product of dx.
+static void append_products(const zr_linear *linear, int64_t columns, int calls, bool training,
+                            const zr_product *input, zero_unit_sizes *sizes)
 {
-    const zr_product forward = product_forward(linear, columns), weight = product_weight(linear, columns), input = product_sum_input(linear, columns, true);
+    const zr_product forward = product_forward(linear, columns),
+                     weight = product_weight(linear, columns);
     zr_product_append(sizes, &forward, calls);
-    if (training) {
+    if (training && linear->weight->trains)
         zr_product_append(sizes, &weight, calls);
-        zr_product_append(sizes, &input, calls);
-    }
+    if (training)
+        zr_product_append(sizes, input, calls);
+}
+
+static void append_tile_products(const zr_linear *linear, int64_t columns, int calls, bool training,
+                                 zero_unit_sizes *sizes)
+{
+    const zr_product input = product_sum_input(linear, columns, true);
+    append_products(linear, columns, calls, training, &input, sizes);
 }
 
 void zr_linear_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes)
 {
-    int last = linear->weight.tiles - 1;
-    if (is_tiled(linear)) {
-        append_tile_products(linear, linear->weight.step, last, training, sizes);
-        append_tile_products(linear, tile_columns(linear, last), 1, training, sizes);
+    int last = linear->weight->tiles - 1;
+    const zr_product input = product_input(linear);
+    if (training) // for dx
+        zr_tensor_read_in_backward(linear->weight, sizes);
+    if (!is_tiled(linear)) {
+        append_products(linear, linear->out, 1, training, &input, sizes);
         return;
     }
-    const zr_product forward = product_forward(linear, linear->out), weight = product_weight(linear, linear->out), input = product_input(linear);
-    zr_product_append(sizes, &forward, 1);
-    if (training) {
-        zr_product_append(sizes, &weight, 1);
-        zr_product_append(sizes, &input, 1);
-    }
+    append_tile_products(linear, linear->weight->step, last, training, sizes);
+    append_tile_products(linear, tile_columns(linear, last), 1, training, sizes);
 }

@@ -1,17 +1,19 @@
-// Linear layers and layer norms over one unit's parameters: each knows which tensors it reads and whose gradients it writes.
+// Linear layers and layer norms over one unit's parameters: each has the handles of the tensors
+// that it reads, and whose gradients it writes. For a tensor that does not train nothing is
+// computed.
 #ifndef ZR_LAYERS_LINEAR_H
 #define ZR_LAYERS_LINEAR_H
 
 #include "layers/layout.h"
-#include "model/lm_build.h"
+#include "model/tensor_handle.h"
 
 typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out)
     zero_dtype dtype; // of all of these
     bool gelu;        // gelu(x) in x's place: x and dx are before gelu, whose output is never stored. Not with outputs_first
     bool outputs_first; // W lies as (out, in), torch's Linear, and tiles are of its rows; else as (in, out), Hugging Face's Conv1D, of its columns
     int64_t rows, in, out;
-    int bias;               // tensor of the unit's piece 0; -1: none
-    zr_weight_place weight; // tiled: by outputs, pieces that come and go
+    const zr_tensor_handle *weight; // tiled: by outputs
+    const zr_tensor_handle *bias;   // may be of no tensor; never tiled
 } zr_linear;
 
 // scratch: of zr_linear_scratch.
@@ -23,14 +25,14 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, c
 zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x, const void *dy, float *dx, bool add,
                                    void *scratch);
 size_t zr_linear_scratch(const zr_linear *linear, int threads);
-// Appends the products of forward and, where `training`, of backward.
+// Appends the products of forward and, where `training`, of backward, and what that reads.
 void zr_linear_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes);
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls);
 
 typedef struct zr_norm_layer { // LayerNorm; RMSNorm, without mean and bias, where `rms`
     zr_norm norm;
     bool rms;
-    int piece, weight, bias; // tensors of the unit
+    const zr_tensor_handle *gain, *bias; // bias: not looked at where `rms`
 } zr_norm_layer;
 
 // mean, rstd (rows) or NULL
@@ -41,5 +43,7 @@ void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer,
 // dx = [past +] gradient of the norm's input; past may be dx or NULL
 void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const void *dy, const void *x,
                       const float *mean, const float *rstd, const void *past, void *dx, void *scratch);
+// Notes that backward reads its tensors: it has the norm's output made again.
+void zr_norm_read_in_backward(const zr_norm_layer *layer, zero_unit_sizes *sizes);
 
 #endif

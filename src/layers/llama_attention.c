@@ -41,27 +41,30 @@ static void make_table(const zr_llama_block *block, const zr_rotary *rotary)
 }
 
 // The gain of a norm over heads, in fp32.
-static const float *gain_of(const zr_llama_block *block, int tensor)
+static const float *gain_of(const zr_llama_block *block, const zr_tensor_handle *of)
 {
     zr_queue *queue = block->context->queue;
-    const void *gain = zero_parameter(block->context, 0, tensor);
+    const void *gain = zr_tensor_values(block->context, of, 0);
     if (block->dtype == ZERO_F32)
         return gain;
     queue->backend->elements->convert(queue, block->dtype, ZERO_F32, block->attention.head_dim, gain, block->work.gain);
     return block->work.gain;
 }
 
-static void norm_heads(const zr_llama_block *block, const zr_norm *norm, int gain, const void *x, float *y, float *rstd)
+static void norm_heads(const zr_llama_block *block, const zr_norm *norm,
+                       const zr_tensor_handle *gain, const void *x, float *y, float *rstd)
 {
     zr_queue *queue = block->context->queue;
     queue->backend->rows->rms_forward(queue, norm, x, gain_of(block, gain), y, rstd);
 }
 
-static void norm_heads_backward(const zr_llama_block *block, const zr_norm *norm, int gain, const float *dy, const void *x, const float *rstd, void *dx)
+static void norm_heads_backward(const zr_llama_block *block, const zr_norm *norm,
+                                const zr_tensor_handle *gain, const float *dy, const void *x,
+                                const float *rstd, void *dx)
 {
     zr_queue *queue = block->context->queue;
     int add = 0;
-    float *d_gain = zero_gradient(block->context, 0, gain, &add);
+    float *d_gain = zr_tensor_gradient(block->context, gain, 0, &add);
     queue->backend->rows->rms_backward(queue, norm, dy, x, gain_of(block, gain), rstd, NULL, dx, d_gain, add, block->work.scratch);
 }
 

@@ -5,10 +5,17 @@
 #include <math.h>
 
 // Tensors of the unit: by number of the design.
-static zr_linear linear_of(const zr_lm_unit *hyper, const zr_llama_block *block, int64_t in, int64_t out, enum zr_llama_weight weight, enum zr_llama_block_tensor bias)
+static zr_linear linear_of(const zr_lm_unit *hyper, const zr_llama_block *block, int64_t in,
+                           int64_t out, enum zr_llama_block_tensor weight,
+                           enum zr_llama_block_tensor bias)
 {
-    return (zr_linear){.dtype = block->dtype, .outputs_first = true, .rows = block->rows, .in = in, .out = out, .weight = hyper->weights[weight],
-                       .bias = hyper->tensor[bias]};
+    return (zr_linear){.dtype = block->dtype,
+                       .outputs_first = true,
+                       .rows = block->rows,
+                       .in = in,
+                       .out = out,
+                       .weight = &hyper->tensor[weight],
+                       .bias = &hyper->tensor[bias]};
 }
 
 // Over each head of `heads` in a row of activations.
@@ -24,14 +31,14 @@ static void layers_set(const zr_lm_unit *hyper, const zero_shape *shape, bool tr
     int64_t queries = of->heads * of->head_dim, keys = of->kv_heads * of->head_dim;
     *b = (zr_llama_block){.config = config, .dtype = shape->dtype, .stream = zr_stream_dtype(shape->dtype), .rows = shape->batch * shape->seq,
                           .width = of->width, .inner = config->intermediate_size};
-    b->norm1 = zr_lm_norm(hyper, b->dtype, b->rows, 0, hyper->tensor[ZR_LLAMA_NORM1], -1);
-    b->q = linear_of(hyper, b, b->width, queries, ZR_LLAMA_Q, ZR_LLAMA_Q_B);
-    b->k = linear_of(hyper, b, b->width, keys, ZR_LLAMA_K, ZR_LLAMA_K_B);
-    b->v = linear_of(hyper, b, b->width, keys, ZR_LLAMA_V, ZR_LLAMA_V_B);
+    b->norm1 = zr_lm_norm(hyper, b->dtype, b->rows, &hyper->tensor[ZR_LLAMA_NORM1], NULL);
+    b->q = linear_of(hyper, b, b->width, queries, ZR_LLAMA_Q_W, ZR_LLAMA_Q_B);
+    b->k = linear_of(hyper, b, b->width, keys, ZR_LLAMA_K_W, ZR_LLAMA_K_B);
+    b->v = linear_of(hyper, b, b->width, keys, ZR_LLAMA_V_W, ZR_LLAMA_V_B);
     b->norm_q = norm_of_heads(hyper, b, of->heads);
     b->norm_k = norm_of_heads(hyper, b, of->kv_heads);
-    b->gain_q = hyper->tensor[ZR_LLAMA_Q_NORM];
-    b->gain_k = hyper->tensor[ZR_LLAMA_K_NORM];
+    b->gain_q = &hyper->tensor[ZR_LLAMA_Q_NORM];
+    b->gain_k = &hyper->tensor[ZR_LLAMA_K_NORM];
     b->attention = (zr_attention){
         .dtype = b->dtype,
         .batch = shape->batch,
@@ -42,11 +49,11 @@ static void layers_set(const zr_lm_unit *hyper, const zero_shape *shape, bool tr
         .scale = (float)(1 / sqrt((double)of->head_dim)),
         .dropout = training ? config->attention_dropout : 0,
     };
-    b->o = linear_of(hyper, b, queries, b->width, ZR_LLAMA_O, ZR_LLAMA_O_B);
-    b->norm2 = zr_lm_norm(hyper, b->dtype, b->rows, 0, hyper->tensor[ZR_LLAMA_NORM2], -1);
-    b->gate = linear_of(hyper, b, b->width, b->inner, ZR_LLAMA_GATE, ZR_LLAMA_GATE_B);
-    b->up = linear_of(hyper, b, b->width, b->inner, ZR_LLAMA_UP, ZR_LLAMA_UP_B);
-    b->down = linear_of(hyper, b, b->inner, b->width, ZR_LLAMA_DOWN, ZR_LLAMA_DOWN_B);
+    b->o = linear_of(hyper, b, queries, b->width, ZR_LLAMA_O_W, ZR_LLAMA_O_B);
+    b->norm2 = zr_lm_norm(hyper, b->dtype, b->rows, &hyper->tensor[ZR_LLAMA_NORM2], NULL);
+    b->gate = linear_of(hyper, b, b->width, b->inner, ZR_LLAMA_GATE_W, ZR_LLAMA_GATE_B);
+    b->up = linear_of(hyper, b, b->width, b->inner, ZR_LLAMA_UP_W, ZR_LLAMA_UP_B);
+    b->down = linear_of(hyper, b, b->inner, b->width, ZR_LLAMA_DOWN_W, ZR_LLAMA_DOWN_B);
 }
 
 static size_t saved_set(const zr_llama_block *block, void *base, zr_llama_saved *saved)
@@ -153,13 +160,25 @@ static void list_products(const zr_llama_block *block, bool training, zero_unit_
         zr_linear_products(linears[i], training, out);
 }
 
+// Beside the weights of products.
+static void read_in_backward(const zr_llama_block *block, zero_unit_sizes *sizes)
+{
+    zr_norm_read_in_backward(&block->norm1, sizes);
+    zr_norm_read_in_backward(&block->norm2, sizes);
+    if (block->config->qk_norm) {
+        zr_tensor_read_in_backward(block->gain_q, sizes);
+        zr_tensor_read_in_backward(block->gain_k, sizes);
+    }
+}
+
 static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     zr_llama_block block;
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
-    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape), .backward_reads = 1, .backward_reads_streamed = 1};
+    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape)};
     out->workspace_bytes = lay_out(unit, shape, true, NULL, NULL, &block, &out->saved_bytes);
+    read_in_backward(&block, out);
     list_products(&block, true, out);
     return ZERO_OK;
 }

@@ -44,7 +44,7 @@ typedef struct zr_llama_block { // one call: sizes of every layer, and buffers
     const zr_decode_step *step; // whose runs say the rows' positions; NULL: whole sequences
     zr_norm_layer norm1, norm2;
     zr_norm norm_q, norm_k;   // over heads: from T, and into fp32, since what follows rounds it again
-    int gain_q, gain_k;       // their tensors of piece 0
+    const zr_tensor_handle *gain_q, *gain_k; // theirs
     zr_linear q, k, v, o, gate, up, down;
     zr_attention attention;
     zr_llama_saved saved; // evaluation: aliases of work and out where something has to be held for a moment

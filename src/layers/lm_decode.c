@@ -23,10 +23,11 @@ typedef struct head_work {
 
 static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted, void *workspace, head_work *out)
 {
+    const zr_tensor_handle *table = zr_lm_table(hyper);
     zr_carver carver = {.base = workspace};
     out->picked = zr_carve_as(&carver, zr_stream_dtype(dtype), wanted * hyper->shape.width);
     out->normed = zr_carve_as(&carver, dtype, wanted * hyper->shape.width);
-    out->columns = zr_carve_floats(&carver, hyper->table.tiles > 1 ? wanted * hyper->table.step : 0);
+    out->columns = zr_carve_floats(&carver, table->tiles > 1 ? wanted * table->step : 0);
     return carver.used;
 }
 
@@ -41,17 +42,19 @@ static zr_product logits_product(const zr_lm_unit *hyper, zero_dtype dtype, int6
 static void head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limits, zero_unit_sizes *out)
 {
     head_work work;
+    int tiles = zr_lm_table(hyper)->tiles;
     const zr_product logits = logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, 0));
-    const zr_product last = logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, hyper->table.tiles - 1));
+    const zr_product last = logits_product(hyper, limits->dtype, limits->wanted,
+                                           zr_lm_tile_tokens(hyper, tiles - 1));
     out->workspace_bytes = head_lay_out(hyper, limits->dtype, limits->wanted, NULL, &work);
-    zr_product_append(out, &logits, hyper->table.tiles);
+    zr_product_append(out, &logits, tiles);
     if (last.n != logits.n)
         zr_product_append(out, &last, 1);
 }
 
 static size_t embedding_bytes(const zr_lm_unit *hyper, int64_t rows)
 {
-    return hyper->table.tiles > 1 ? sizeof(int32_t) * (size_t)rows : 0;
+    return zr_lm_table(hyper)->tiles > 1 ? sizeof(int32_t) * (size_t)rows : 0;
 }
 
 zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits, zero_unit_sizes *out)
@@ -89,8 +92,8 @@ static void embed_runs(zero_context *context, const zr_decode_step *step, int ti
     zr_queue *queue = context->queue;
     zero_dtype dtype = context->shape.dtype, stream = zr_stream_dtype(dtype);
     int64_t width = hyper->shape.width, position = width * (int64_t)zero_dtype_bytes(dtype), row = width * (int64_t)zero_dtype_bytes(stream);
-    const void *table = zero_parameter(context, hyper->table.piece + tile, 0);
-    const char *positions = hyper->positions_piece < 0 ? NULL : zero_parameter(context, hyper->positions_piece, 0);
+    const void *table = zr_tensor_values(context, zr_lm_table(hyper), tile);
+    const char *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
     char *to = out;
     for (int r = 0; r < step->run_count; r++) {
         int64_t rows = step->runs[r].rows;
@@ -104,21 +107,22 @@ static void embed_runs(zero_context *context, const zr_decode_step *step, int ti
 static zero_status decode_embedding(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, void *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    const zr_tensor_handle *table = zr_lm_table(hyper);
     ZERO_TRY(check_step(context, cache, step));
-    for (int t = 0; t < hyper->table.tiles; t++) {
-        ZERO_TRY(zr_lm_tile_begin(context, &hyper->table, t));
+    for (int t = 0; t < table->tiles; t++) {
+        ZERO_TRY(zr_tensor_begin(context, table, t));
         embed_runs(context, step, t, zr_lm_ids_of_tile(hyper, t, step->rows, step->tokens, context->workspace), out);
-        ZERO_TRY(zr_lm_tile_end(context, &hyper->table, t));
+        ZERO_TRY(zr_tensor_end(context, table, t));
     }
     return ZERO_OK;
 }
 
 // The order in which pieces come is the same whether they are needed or not.
-static zero_status skip_tiles(zero_context *context, const zr_lm_unit *hyper)
+static zero_status skip_tiles(zero_context *context, const zr_tensor_handle *table)
 {
-    for (int t = 0; t < hyper->table.tiles; t++) {
-        ZERO_TRY(zr_lm_tile_begin(context, &hyper->table, t));
-        ZERO_TRY(zr_lm_tile_end(context, &hyper->table, t));
+    for (int t = 0; t < table->tiles; t++) {
+        ZERO_TRY(zr_tensor_begin(context, table, t));
+        ZERO_TRY(zr_tensor_end(context, table, t));
     }
     return ZERO_OK;
 }
@@ -141,10 +145,12 @@ static zero_status logits_of_tile(zero_context *context, const zr_decode_step *s
     zr_queue *queue = context->queue;
     int64_t vocab = hyper->shape.vocab, tokens = zr_lm_tile_tokens(hyper, tile), size = sizeof *logits;
     bool dense = tokens == vocab || step->wanted_count == 1;
-    float *to = logits + tile * hyper->table.step;
+    const zr_tensor_handle *table = zr_lm_table(hyper);
+    float *to = logits + tile * table->step;
     const zr_product product = logits_product(hyper, context->shape.dtype, step->wanted_count, tokens);
-    const void *table = zero_parameter(context, hyper->table.piece + tile, 0);
-    ZERO_TRY(queue->backend->product->run(queue, &product, work->normed, table, NULL, dense ? to : work->columns, context->error));
+    const void *rows = zr_tensor_values(context, table, tile);
+    ZERO_TRY(queue->backend->product->run(queue, &product, work->normed, rows, NULL,
+                                          dense ? to : work->columns, context->error));
     if (!dense)
         queue->backend->elements->copy_rows(queue, step->wanted_count, tokens * size, work->columns, tokens * size, to, vocab * size);
     return ZERO_OK;
@@ -153,17 +159,18 @@ static zero_status logits_of_tile(zero_context *context, const zr_decode_step *s
 static zero_status decode_head(zero_context *context, const zr_decode_step *step, const void *in, float *logits)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    const zr_tensor_handle *table = zr_lm_table(hyper);
     zero_dtype dtype = context->shape.dtype;
     head_work work;
     if (!step->wanted_count)
-        return skip_tiles(context, hyper);
+        return skip_tiles(context, table);
     head_lay_out(hyper, dtype, step->wanted_count, context->workspace, &work);
     const zr_norm_layer norm = zr_head_norm(hyper, dtype, step->wanted_count);
     zr_norm_forward(context, &norm, pick_rows(context, step, in, work.picked), work.normed, NULL, NULL);
-    for (int t = 0; t < hyper->table.tiles; t++) {
-        ZERO_TRY(zr_lm_tile_begin(context, &hyper->table, t));
+    for (int t = 0; t < table->tiles; t++) {
+        ZERO_TRY(zr_tensor_begin(context, table, t));
         ZERO_TRY(logits_of_tile(context, step, t, &work, logits));
-        ZERO_TRY(zr_lm_tile_end(context, &hyper->table, t));
+        ZERO_TRY(zr_tensor_end(context, table, t));
     }
     return ZERO_OK;
 }

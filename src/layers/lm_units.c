@@ -72,10 +72,15 @@ zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const 
     return ZERO_OK;
 }
 
+const zr_tensor_handle *zr_lm_table(const zr_lm_unit *hyper)
+{
+    return &hyper->tensor[ZR_LM_TABLE];
+}
+
 static int32_t *local_ids(const zero_unit *unit, const zero_shape *shape, void *workspace, size_t *bytes)
 {
     zr_carver carver = {.base = workspace};
-    bool tiled = zr_lm_unit_at(unit)->table.tiles > 1;
+    bool tiled = zr_lm_table(zr_lm_unit_at(unit))->tiles > 1;
     int32_t *ids = zr_carve(&carver, tiled ? sizeof *ids * (size_t)(shape->batch * shape->seq) : 0);
     *bytes = carver.used;
     return ids;
@@ -83,27 +88,19 @@ static int32_t *local_ids(const zero_unit *unit, const zero_shape *shape, void *
 
 const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows, const int32_t *ids, int32_t *local)
 {
-    int64_t first = tile * hyper->table.step, end = first + hyper->table.step;
-    if (hyper->table.tiles <= 1)
+    const zr_tensor_handle *table = zr_lm_table(hyper);
+    int64_t first = tile * table->step, end = first + table->step;
+    if (table->tiles <= 1)
         return ids;
     for (int64_t i = 0; i < rows; i++)
         local[i] = ids[i] >= first && ids[i] < end ? (int32_t)(ids[i] - first) : -1;
     return local;
 }
 
-zero_status zr_lm_tile_begin(zero_context *context, const zr_weight_place *place, int tile)
-{
-    return place->tiles > 1 ? zero_piece_begin(context, place->piece + tile) : ZERO_OK;
-}
-
-zero_status zr_lm_tile_end(zero_context *context, const zr_weight_place *place, int tile)
-{
-    return place->tiles > 1 ? zero_piece_end(context, place->piece + tile) : ZERO_OK;
-}
-
 int64_t zr_lm_tile_tokens(const zr_lm_unit *hyper, int tile)
 {
-    return ZR_MIN(hyper->table.step, hyper->shape.vocab - tile * hyper->table.step);
+    int64_t step = zr_lm_table(hyper)->step;
+    return ZR_MIN(step, hyper->shape.vocab - tile * step);
 }
 
 static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
@@ -119,6 +116,7 @@ static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shap
 static zero_status embedding_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    const zr_tensor_handle *table = zr_lm_table(hyper);
     zr_queue *queue = context->queue;
     const zr_element_ops *elements = queue->backend->elements;
     int64_t rows = context->shape.batch * context->shape.seq, width = hyper->shape.width;
@@ -130,43 +128,60 @@ static zero_status embedding_forward(zero_context *context, const zero_tensors *
     ZERO_TRY(zr_lm_shape_check(hyper, &context->shape, context->error));
     ZERO_TRY(zr_lm_ids(context, 0, false, &ids));
     int32_t *local = local_ids(context->unit, &context->shape, context->workspace, &unused);
-    const void *positions = hyper->positions_piece < 0 ? NULL : zero_parameter(context, hyper->positions_piece, 0);
-    for (int t = 0; t < hyper->table.tiles; t++) {
-        ZERO_TRY(zr_lm_tile_begin(context, &hyper->table, t));
+    const void *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
+    for (int t = 0; t < table->tiles; t++) {
+        ZERO_TRY(zr_tensor_begin(context, table, t));
         elements->embedding_forward(queue, dtype, stream, rows, context->shape.seq, width, zr_lm_ids_of_tile(hyper, t, rows, ids, local),
-                                    zero_parameter(context, hyper->table.piece + t, 0), positions, x);
-        ZERO_TRY(zr_lm_tile_end(context, &hyper->table, t));
+                                    zr_tensor_values(context, table, t), positions, x);
+        ZERO_TRY(zr_tensor_end(context, table, t));
     }
     if (context->training && dropout > 0)
         elements->dropout(queue, stream, stream, rows * width, dropout, zr_context_key(context, ZR_SITE_EMBEDDING), x, x);
     return ZERO_OK;
 }
 
+// d: the gradient of what the tables gave. d_positions: with the first tile that comes, else NULL.
+static void tile_backward(zero_context *context, int tile, const int32_t *ids, const void *d,
+                          float *d_positions, int add_positions)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    int add = 0;
+    float *d_table = zr_tensor_gradient(context, zr_lm_table(hyper), tile, &add);
+    if (!d_table && !d_positions)
+        return;
+    int64_t rows = context->shape.batch * context->shape.seq;
+    zr_queue *queue = context->queue;
+    queue->backend->elements->embedding_backward(
+        queue, zr_stream_dtype(context->shape.dtype), rows, context->shape.seq, hyper->shape.width,
+        ids, d, zr_lm_tile_tokens(hyper, tile), d_table, add, hyper->shape.positions, d_positions,
+        add_positions);
+}
+
 static zero_status embedding_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out,
                                       const zero_tensors *d_in)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    const zr_tensor_handle *table = zr_lm_table(hyper);
     zr_queue *queue = context->queue;
-    const zr_element_ops *elements = queue->backend->elements;
-    int64_t rows = context->shape.batch * context->shape.seq, seq = context->shape.seq, width = hyper->shape.width;
+    int64_t rows = context->shape.batch * context->shape.seq;
     float dropout = hyper->shape.embedding_dropout;
     const int32_t *ids = NULL;
     size_t unused;
     void *d = d_out->at[0].data;
     zero_dtype stream = zr_stream_dtype(context->shape.dtype);
-    int add_table = 0, add_positions = 0;
+    int add = 0;
     ZERO_TRY(zr_lm_ids(context, 0, false, &ids));
     int32_t *local = local_ids(context->unit, &context->shape, context->workspace, &unused);
     if (dropout > 0)
-        elements->dropout(queue, stream, stream, rows * width, dropout, zr_context_key(context, ZR_SITE_EMBEDDING), d, d);
-    float *d_positions = hyper->positions_piece < 0 ? NULL : zero_gradient(context, hyper->positions_piece, 0, &add_positions);
-    for (int t = hyper->table.tiles - 1; t >= 0; t--) {
-        bool first = t == hyper->table.tiles - 1; // d_positions: once
-        ZERO_TRY(zr_lm_tile_begin(context, &hyper->table, t));
-        float *d_table = zero_gradient(context, hyper->table.piece + t, 0, &add_table);
-        elements->embedding_backward(queue, stream, rows, seq, width, zr_lm_ids_of_tile(hyper, t, rows, ids, local), d, zr_lm_tile_tokens(hyper, t),
-                                     d_table, add_table, hyper->shape.positions, first ? d_positions : NULL, add_positions);
-        ZERO_TRY(zr_lm_tile_end(context, &hyper->table, t));
+        queue->backend->elements->dropout(queue, stream, stream, rows * hyper->shape.width, dropout,
+                                          zr_context_key(context, ZR_SITE_EMBEDDING), d, d);
+    float *d_positions = zr_tensor_gradient(context, &hyper->tensor[ZR_LM_POSITIONS], 0, &add);
+    for (int t = table->tiles - 1; t >= 0; t--) {
+        bool first = t == table->tiles - 1;
+        ZERO_TRY(zr_tensor_begin(context, table, t));
+        tile_backward(context, t, zr_lm_ids_of_tile(hyper, t, rows, ids, local), d,
+                      first ? d_positions : NULL, add);
+        ZERO_TRY(zr_tensor_end(context, table, t));
     }
     return ZERO_OK;
 }

@@ -9,8 +9,6 @@
 // Sites of randomness within a unit; masks are never stored, backward draws them again.
 enum zr_lm_site { ZR_SITE_EMBEDDING, ZR_SITE_ATTENTION, ZR_SITE_ATTENTION_RESIDUAL, ZR_SITE_MLP_RESIDUAL };
 
-enum { ZR_HEAD_NORM = 0 }; // piece of the head
-
 extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_head_ops;
 
 typedef struct zr_block_layers { // what an architecture's blocks compute
@@ -27,9 +25,8 @@ const zr_block_layers *zr_block_layers_of(const zero_unit *unit);
 zr_attention_cache zr_decode_layer(const zr_decode_cache *cache, int layer, int64_t width);
 
 const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit);
-// Around the use of tile t of a weight: a whole weight (tiles 1) is there anyway.
-zero_status zr_lm_tile_begin(zero_context *context, const zr_weight_place *place, int tile);
-zero_status zr_lm_tile_end(zero_context *context, const zr_weight_place *place, int tile);
+// The table of tokens: the embedding's, or what the head reads.
+const zr_tensor_handle *zr_lm_table(const zr_lm_unit *hyper);
 int64_t zr_lm_tile_tokens(const zr_lm_unit *hyper, int tile); // rows of the table in a tile
 // Ids (rows) as rows of a tile of the table, -1 where they are of another; `local` (rows) is filled where there are tiles.
 const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows, const int32_t *ids, int32_t *local);
@@ -42,8 +39,9 @@ zero_status zr_lm_threads_check(const zero_context *context);
 // Tensor `index` of the batch as (batch, seq) int32, every id below the vocabulary, not negative unless `holes`.
 zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **ids);
 
-// The norm of `rows` rows of the stream whose tensors those are; bias is not read where the model's norms have none.
-zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int piece, int weight, int bias);
+// The norm of `rows` rows of the stream; bias: not looked at where the model's norms have none.
+zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
+                         const zr_tensor_handle *gain, const zr_tensor_handle *bias);
 // The head's final norm and its logits of `rows` rows: y(rows, tokens) = x(rows, C) table^T, of all tokens or those of a tile.
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows);
 zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens);

@@ -18,6 +18,7 @@
 typedef struct head {
     zero_context *context;
     const zr_lm_unit *hyper;
+    const zr_tensor_handle *table;
     int64_t vocab, width;
     int64_t rows, chunk;
     zr_norm_layer norm;
@@ -36,7 +37,7 @@ typedef struct head {
 
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 {
-    return zr_lm_norm(of, dtype, rows, ZR_HEAD_NORM, 0, 1);
+    return zr_lm_norm(of, dtype, rows, &of->tensor[ZR_LM_GAIN], &of->tensor[ZR_LM_BIAS]);
 }
 
 zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens)
@@ -70,7 +71,7 @@ static int64_t chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 
 static bool is_tiled(const head *h)
 {
-    return h->hyper->table.tiles > 1;
+    return h->table->tiles > 1;
 }
 
 static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void *workspace, head *h)
@@ -80,6 +81,7 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
     int64_t rows = shape->batch * shape->seq;
     zero_dtype dtype = shape->dtype;
     *h = (head){.hyper = of,
+                .table = zr_lm_table(of),
                 .vocab = of->shape.vocab,
                 .width = of->shape.width,
                 .dtype = dtype,
@@ -92,7 +94,7 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
     h->row_loss = zr_carve_floats(&carver, rows);
     h->logits = zr_carve_as(&carver, dtype, (is_tiled(h) ? rows : h->chunk) * h->vocab);
     if (is_tiled(h)) {
-        h->columns = zr_carve_as(&carver, dtype, h->chunk * h->hyper->table.step);
+        h->columns = zr_carve_as(&carver, dtype, h->chunk * h->table->step);
         h->dx = zr_carve_floats(&carver, rows * h->width);
     }
     h->scratch = zr_carve(&carver, zr_scratch_norm(shape->threads, &h->norm.norm));
@@ -105,14 +107,15 @@ static void chunk_products(const head *h, int64_t rows, int64_t tokens, int call
     const zr_product weight = product_weight(h->hyper, h->dtype, rows, tokens);
     const zr_product input = is_tiled(h) ? product_tile_input(h->hyper, h->dtype, rows, tokens) : product_input(h->hyper, h->dtype, rows);
     zr_product_append(sizes, &logits, calls);
-    zr_product_append(sizes, &weight, calls);
+    if (h->table->trains)
+        zr_product_append(sizes, &weight, calls);
     zr_product_append(sizes, &input, calls);
 }
 
 // Chunks of all tiles but the last, and of the last, which is smaller.
 static void tile_products(const head *h, int64_t rows, int calls, zero_unit_sizes *sizes)
 {
-    int last = h->hyper->table.tiles - 1;
+    int last = h->table->tiles - 1;
     if (last > 0)
         chunk_products(h, rows, zr_lm_tile_tokens(h->hyper, 0), calls * last, sizes);
     chunk_products(h, rows, zr_lm_tile_tokens(h->hyper, last), calls, sizes);
@@ -123,10 +126,10 @@ static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape, co
 {
     head h;
     ZERO_TRY(zr_lm_shape_check(zr_lm_unit_at(unit), shape, NULL));
-    *out = (zero_unit_sizes){.backward_reads = 1u << ZR_HEAD_NORM, .backward_reads_streamed = 1};
+    *out = (zero_unit_sizes){.saved_bytes = 0};
     out->workspace_bytes = head_lay_out(unit, shape, NULL, &h);
-    if (!is_tiled(&h))
-        out->backward_reads |= 1u << h.hyper->table.piece;
+    zr_norm_read_in_backward(&h.norm, out);
+    zr_tensor_read_in_backward(h.table, out);
     tile_products(&h, h.chunk, (int)(h.rows / h.chunk), out);
     if (h.rows % h.chunk)
         tile_products(&h, h.rows % h.chunk, 1, out);
@@ -159,7 +162,7 @@ static zr_loss loss_of(const head *h, int64_t rows)
 static zero_status chunk_forward(head *h, int64_t first, int64_t rows, bool gradient)
 {
     zr_queue *queue = h->context->queue;
-    const void *x = normed_row(h, first), *table = zero_parameter(h->context, h->hyper->table.piece, 0);
+    const void *x = normed_row(h, first), *table = zr_tensor_values(h->context, h->table, 0);
     const zr_product product = zr_head_product(h->hyper, h->dtype, rows, h->vocab);
     const zr_loss loss = loss_of(h, rows);
     ZERO_TRY(queue->backend->product->run(queue, &product, x, table, NULL, h->logits, h->context->error));
@@ -167,14 +170,17 @@ static zero_status chunk_forward(head *h, int64_t first, int64_t rows, bool grad
     return ZERO_OK;
 }
 
+// d_table: NULL where the table does not train.
 static zero_status chunk_backward(head *h, int64_t first, int64_t rows, float *d_table, bool add)
 {
     zr_queue *queue = h->context->queue;
     void *x = normed_row(h, first);
-    const void *table = zero_parameter(h->context, h->hyper->table.piece, 0);
+    const void *table = zr_tensor_values(h->context, h->table, 0);
     zr_product weight = product_weight(h->hyper, h->dtype, rows, h->vocab), input = product_input(h->hyper, h->dtype, rows);
     weight.add = add;
-    ZERO_TRY(queue->backend->product->run(queue, &weight, h->logits, x, NULL, d_table, h->context->error));
+    if (d_table)
+        ZERO_TRY(queue->backend->product->run(queue, &weight, h->logits, x, NULL, d_table,
+                                              h->context->error));
     return queue->backend->product->run(queue, &input, h->logits, table, NULL, x, h->context->error);
 }
 
@@ -190,13 +196,14 @@ static void loss_report(const head *h)
 // Of tile t and rows [first, first+rows): where in the stored logits.
 static char *logits_at(const head *h, int tile, int64_t first)
 {
-    return (char *)h->logits + (first * h->vocab + tile * h->hyper->table.step) * (int64_t)zero_dtype_bytes(h->dtype);
+    return (char *)h->logits
+           + (first * h->vocab + tile * h->table->step) * (int64_t)zero_dtype_bytes(h->dtype);
 }
 
 static zero_status tile_logits(head *h, int tile)
 {
     zr_queue *queue = h->context->queue;
-    const void *table = zero_parameter(h->context, h->hyper->table.piece + tile, 0);
+    const void *table = zr_tensor_values(h->context, h->table, tile);
     int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_lm_tile_tokens(h->hyper, tile), vocab = h->vocab;
     for (int64_t first = 0, rows; first < h->rows; first += rows) {
         rows = ZR_MIN(h->chunk, h->rows - first);
@@ -210,17 +217,19 @@ static zero_status tile_logits(head *h, int tile)
 static zero_status tile_backward(head *h, int tile)
 {
     zr_queue *queue = h->context->queue;
-    int piece = h->hyper->table.piece + tile, add = 0;
-    const void *table = zero_parameter(h->context, piece, 0);
-    float *d_table = zero_gradient(h->context, piece, 0, &add);
+    int add = 0;
+    const void *table = zr_tensor_values(h->context, h->table, tile);
+    float *d_table = zr_tensor_gradient(h->context, h->table, tile, &add);
     int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_lm_tile_tokens(h->hyper, tile), vocab = h->vocab;
     for (int64_t first = 0, rows; first < h->rows; first += rows) {
         rows = ZR_MIN(h->chunk, h->rows - first);
         zr_product weight = product_weight(h->hyper, h->dtype, rows, tokens), input = product_tile_input(h->hyper, h->dtype, rows, tokens);
         weight.add = add || first;
-        input.add = tile + 1 < h->hyper->table.tiles;
+        input.add = tile + 1 < h->table->tiles;
         queue->backend->elements->copy_rows(queue, rows, tokens * size, logits_at(h, tile, first), vocab * size, h->columns, tokens * size);
-        ZERO_TRY(queue->backend->product->run(queue, &weight, h->columns, normed_row(h, first), NULL, d_table, h->context->error));
+        if (d_table)
+            ZERO_TRY(queue->backend->product->run(queue, &weight, h->columns, normed_row(h, first),
+                                                  NULL, d_table, h->context->error));
         ZERO_TRY(queue->backend->product->run(queue, &input, h->columns, table, NULL, h->dx + first * h->width, h->context->error));
     }
     return ZERO_OK;
@@ -228,12 +237,12 @@ static zero_status tile_backward(head *h, int tile)
 
 static zero_status tiles_forward(head *h, bool gradient)
 {
-    const zr_weight_place *table = &h->hyper->table;
+    const zr_tensor_handle *table = h->table;
     const zr_loss loss = loss_of(h, h->rows);
     for (int t = 0; t < table->tiles; t++) {
-        ZERO_TRY(zr_lm_tile_begin(h->context, table, t));
+        ZERO_TRY(zr_tensor_begin(h->context, table, t));
         ZERO_TRY(tile_logits(h, t));
-        ZERO_TRY(zr_lm_tile_end(h->context, table, t));
+        ZERO_TRY(zr_tensor_end(h->context, table, t));
     }
     h->context->queue->backend->rows->loss(h->context->queue, &loss, h->logits, h->target, h->row_loss, gradient);
     return ZERO_OK;
@@ -241,11 +250,11 @@ static zero_status tiles_forward(head *h, bool gradient)
 
 static zero_status tiles_backward(head *h)
 {
-    const zr_weight_place *table = &h->hyper->table;
+    const zr_tensor_handle *table = h->table;
     for (int t = table->tiles - 1; t >= 0; t--) {
-        ZERO_TRY(zr_lm_tile_begin(h->context, table, t));
+        ZERO_TRY(zr_tensor_begin(h->context, table, t));
         ZERO_TRY(tile_backward(h, t));
-        ZERO_TRY(zr_lm_tile_end(h->context, table, t));
+        ZERO_TRY(zr_tensor_end(h->context, table, t));
     }
     h->context->queue->backend->elements->convert(h->context->queue, ZERO_F32, h->dtype, h->rows * h->width, h->dx, h->normed);
     return ZERO_OK;
@@ -261,7 +270,7 @@ static zero_status chunks_forward(head *h)
 static zero_status chunks_forward_backward(head *h)
 {
     int add = 0;
-    float *d_table = zero_gradient(h->context, h->hyper->table.piece, 0, &add);
+    float *d_table = zr_tensor_gradient(h->context, h->table, 0, &add);
     for (int64_t first = 0; first < h->rows; first += h->chunk) {
         int64_t rows = ZR_MIN(h->chunk, h->rows - first);
         ZERO_TRY(chunk_forward(h, first, rows, true));

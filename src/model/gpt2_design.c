@@ -2,17 +2,20 @@
 #include "model/gpt2_model.h"
 #include <math.h>
 
-static zr_block_tensor weight(const char *name, int64_t in, int64_t out, float deviation, int tp_axis, int tp_parts, int64_t tiles)
+static zr_unit_tensor weight(const char *name, int64_t in, int64_t out, float deviation,
+                             int tp_axis, int tp_parts, int64_t tiles)
 {
-    return (zr_block_tensor){.desc = zr_matrix_desc(name, in, out, deviation, tp_axis, tp_parts), .is_weight = true, .tile_axis = 1, .tiles = tiles};
+    return (zr_unit_tensor){.desc = zr_matrix_desc(name, in, out, deviation, tp_axis, tp_parts),
+                            .tile_axis = 1,
+                            .tiles = tiles};
 }
 
-static zr_block_tensor vector(const char *name, int64_t size, float value, int tp_axis, int tp_parts)
+static zr_unit_tensor vector(const char *name, int64_t size, float value, int tp_axis, int tp_parts)
 {
-    return (zr_block_tensor){.desc = zr_vector_desc(name, size, value, tp_axis, tp_parts)};
+    return (zr_unit_tensor){.desc = zr_vector_desc(name, size, value, tp_axis, tp_parts)};
 }
 
-static void design_block(const zero_gpt2_config *config, zr_block_tensor *t)
+static void design_block(const zero_gpt2_config *config, zr_unit_tensor *t)
 {
     int64_t width = config->n_embd, inner = zr_gpt2_inner(config), attention = config->tiles_attention, mlp = config->tiles_mlp;
     float range = config->initializer_range;
@@ -35,14 +38,18 @@ static void design_block(const zero_gpt2_config *config, zr_block_tensor *t)
 void zr_gpt2_design(const zr_lm_config *of, zr_lm_design *out)
 {
     const zero_gpt2_config *config = &of->gpt2;
-    *out = (zr_lm_design){
-        .name = "gpt2",
-        .unit_prefix = "h.",
-        .layer_prefix = "h.",
-        .table = zr_matrix_desc("wte.weight", config->vocab_size, config->n_embd, config->initializer_range, 0, 1),
-        .positions = zr_matrix_desc("wpe.weight", config->n_positions, config->n_embd, config->initializer_range, -1, 1),
-        .norm = {zr_vector_desc("ln_f.weight", config->n_embd, 1, -1, 1), zr_vector_desc("ln_f.bias", config->n_embd, 0, -1, 1)},
-        .tensor_count = ZR_BLOCK_TENSORS,
-    };
-    design_block(config, out->tensors);
+    int64_t width = config->n_embd;
+    float range = config->initializer_range;
+    *out = (zr_lm_design){.name = "gpt2",
+                          .unit_prefix = "h.",
+                          .layer_prefix = "h.",
+                          .tensor_count = ZR_BLOCK_TENSORS};
+    out->embedding[ZR_LM_TABLE] = (zr_unit_tensor){
+        .desc = zr_matrix_desc("wte.weight", config->vocab_size, width, range, 0, 1),
+        .tiles = config->tiles_embedding};
+    out->embedding[ZR_LM_POSITIONS] = (zr_unit_tensor){
+        .desc = zr_matrix_desc("wpe.weight", config->n_positions, width, range, -1, 1), .group = 1};
+    out->head[ZR_LM_GAIN] = vector("ln_f.weight", width, 1, -1, 1);
+    out->head[ZR_LM_BIAS] = vector("ln_f.bias", width, 0, -1, 1);
+    design_block(config, out->block);
 }

@@ -9,7 +9,6 @@ enum zr_gpt2_block_tensor { // by which the design numbers them
     ZR_LN1_W, ZR_LN1_B, ZR_ATTN_W, ZR_ATTN_B, ZR_ATTN_PROJ_W, ZR_ATTN_PROJ_B,
     ZR_LN2_W, ZR_LN2_B, ZR_FC_W, ZR_FC_B, ZR_MLP_PROJ_W, ZR_MLP_PROJ_B, ZR_BLOCK_TENSORS
 };
-enum zr_gpt2_weight { ZR_GPT2_QKV, ZR_GPT2_PROJ, ZR_GPT2_FC, ZR_GPT2_MLP_PROJ }; // in the order of forward
 
 zero_status zr_gpt2_check(const zero_gpt2_config *config, zero_error *error); // ZERO_ERR_USAGE with the numbers
 int64_t zr_gpt2_inner(const zero_gpt2_config *config); // width of the MLP, 0 resolved

@@ -1,18 +1,22 @@
 // Llama's tensors: names, layout (Linear's weights are (out, in)) and initial distributions are Hugging Face's.
 #include "model/llama_model.h"
 
-static zr_block_tensor weight(const char *name, int64_t out, int64_t in, float deviation, int tp_axis, int64_t tiles)
+static zr_unit_tensor weight(const char *name, int64_t out, int64_t in, float deviation,
+                             int tp_axis, int64_t tiles)
 {
-    return (zr_block_tensor){.desc = zr_matrix_desc(name, out, in, deviation, tp_axis, 1), .is_weight = true, .tile_axis = 0, .tiles = tiles};
+    return (zr_unit_tensor){.desc = zr_matrix_desc(name, out, in, deviation, tp_axis, 1),
+                            .tile_axis = 0,
+                            .tiles = tiles};
 }
 
 // there: whether this configuration has it.
-static zr_block_tensor vector(bool there, const char *name, int64_t size, float value, int tp_axis)
+static zr_unit_tensor vector(bool there, const char *name, int64_t size, float value, int tp_axis)
 {
-    return there ? (zr_block_tensor){.desc = zr_vector_desc(name, size, value, tp_axis, 1)} : (zr_block_tensor){.is_weight = false};
+    return there ? (zr_unit_tensor){.desc = zr_vector_desc(name, size, value, tp_axis, 1)}
+                 : (zr_unit_tensor){.desc.dims = 0};
 }
 
-static void design_block(const zero_llama_config *c, zr_block_tensor *t)
+static void design_block(const zero_llama_config *c, zr_unit_tensor *t)
 {
     int64_t width = c->hidden_size, inner = c->intermediate_size, head = zr_llama_head_dim(c);
     int64_t queries = c->n_head * head, keys = zr_llama_kv_heads(c) * head;
@@ -38,6 +42,14 @@ static void design_block(const zero_llama_config *c, zr_block_tensor *t)
     t[ZR_LLAMA_DOWN_B] = vector(c->mlp_bias, "mlp.down_proj.bias", width, 0, -1);
 }
 
+static zr_unit_tensor table(const zero_llama_config *config, const char *name)
+{
+    return (zr_unit_tensor){.desc = zr_matrix_desc(name, config->vocab_size, config->hidden_size,
+                                                   config->initializer_range, 0, 1),
+                            .group = 1,
+                            .tiles = config->tiles_embedding};
+}
+
 void zr_llama_design(const zr_lm_config *of, zr_lm_design *out)
 {
     const zero_llama_config *config = &of->llama;
@@ -45,11 +57,11 @@ void zr_llama_design(const zr_lm_config *of, zr_lm_design *out)
         .name = zr_llama_variant_name(config->variant),
         .unit_prefix = "layers.",
         .layer_prefix = "model.layers.",
-        .table = zr_matrix_desc("model.embed_tokens.weight", config->vocab_size, config->hidden_size, config->initializer_range, 0, 1),
-        .norm = {zr_vector_desc("model.norm.weight", config->hidden_size, 1, -1, 1)},
         .tensor_count = ZR_LLAMA_TENSORS,
     };
+    out->embedding[ZR_LM_TABLE] = table(config, "model.embed_tokens.weight");
+    out->head[ZR_LM_GAIN] = vector(true, "model.norm.weight", config->hidden_size, 1, -1);
     if (!config->tied)
-        out->head = zr_matrix_desc("lm_head.weight", config->vocab_size, config->hidden_size, config->initializer_range, 0, 1);
-    design_block(config, out->tensors);
+        out->head[ZR_LM_TABLE] = table(config, "lm_head.weight");
+    design_block(config, out->block);
 }

@@ -11,7 +11,6 @@ enum zr_llama_block_tensor { // by which the design numbers them; biases, Q_NORM
     ZR_LLAMA_O_W, ZR_LLAMA_O_B, ZR_LLAMA_NORM2,
     ZR_LLAMA_GATE_W, ZR_LLAMA_GATE_B, ZR_LLAMA_UP_W, ZR_LLAMA_UP_B, ZR_LLAMA_DOWN_W, ZR_LLAMA_DOWN_B, ZR_LLAMA_TENSORS
 };
-enum zr_llama_weight { ZR_LLAMA_Q, ZR_LLAMA_K, ZR_LLAMA_V, ZR_LLAMA_O, ZR_LLAMA_GATE, ZR_LLAMA_UP, ZR_LLAMA_DOWN }; // in the order of forward
 
 #define ZR_LLAMA_MOST_HEAD_DIM 1024
 

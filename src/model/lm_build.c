@@ -1,34 +1,27 @@
-// One allocation per kind of thing; names, descriptions and units live exactly as long as the model.
+// One storage a unit: names, descriptions, pieces and handles live exactly as long as the model.
 #include "model/lm_build.h"
 #include "model/unit.h"
 #include <stdio.h>
 
 #define NAME_BYTES 80
+#define GROUPS 2
 
-typedef struct tiles { // of all tiled weights of one unit
-    int count, filled;
-    char (*names)[NAME_BYTES];  // (count)
-    zero_tensor_desc *tensors;  // (count)
-} tiles;
-
-typedef struct block_storage {
-    char unit_name[NAME_BYTES];
-    char names[ZR_LM_TENSORS][NAME_BYTES];
-    zero_tensor_desc tensors[ZR_LM_TENSORS]; // of piece 0: the first of them
-    zero_piece_desc *pieces; // (1 + tiles.count)
-    tiles tiles;
+typedef struct unit_storage {
+    char name[NAME_BYTES];
+    char (*names)[NAME_BYTES];  // of its tensors by number of the design, then of tiles
+    zero_tensor_desc *tensors;  // of its pieces, one after another
+    zero_piece_desc *pieces;
+    zero_piece_ref *borrowed;   // NULL: nothing is
+    int name_count, tensor_count, piece_count; // so far
     zr_lm_unit hyper;
-} block_storage;
+} unit_storage;
 
 typedef struct lm_storage {
     zero_model model; // first: zr_lm_free gets its address
     zr_lm_design design;
-    zr_lm_unit embedding, head; // hyper
-    tiles table_tiles, head_tiles;
-    zero_piece_desc *embedding_pieces, *head_pieces; // (2 or 1 + tiles of each)
-    zero_piece_ref *head_borrows; // (tiles of the table)
-    zero_unit *units;      // (layers + 2)
-    block_storage *blocks; // (layers)
+    const zr_lm_frozen *frozen; // while it is built; NULL: all train
+    zero_unit *units;      // (model.unit_count)
+    unit_storage *storage; // (model.unit_count)
 } lm_storage;
 
 zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns, float deviation, int tp_axis, int tp_parts)
@@ -59,175 +52,215 @@ int64_t zr_tile_step(int64_t size, int64_t tiles)
 }
 
 // 0: it stays whole.
-static int tile_count(int64_t size, int64_t tiles)
+static int tiles_of(const zr_unit_tensor *tensor)
 {
-    int64_t step = tiles > 1 ? zr_tile_step(size, tiles) : size;
+    int64_t size = tensor->desc.dims ? tensor->desc.shape[tensor->tile_axis] : 0;
+    int64_t step = tensor->tiles > 1 ? zr_tile_step(size, tensor->tiles) : size;
     return step < size ? (int)((size + step - 1) / step) : 0;
 }
 
-static zero_status tiles_create(tiles *t, int count, zero_error *error)
+static bool exists(const zr_unit_tensor *tensor)
 {
-    t->count = count;
-    if (!count)
-        return ZERO_OK;
-    t->names = zr_alloc((size_t)count * sizeof *t->names, error);
-    t->tensors = zr_alloc((size_t)count * sizeof *t->tensors, error);
-    return t->names && t->tensors ? ZERO_OK : ZERO_ERR_MEMORY;
+    return tensor->desc.dims > 0;
 }
 
-static void tiles_free(tiles *t)
+// At most as many of each as there are tensors, and tiles.
+static zero_status unit_reserve(unit_storage *unit, const zr_unit_tensor *of, int count,
+                                zero_error *error)
 {
-    zr_free(t->names);
-    zr_free(t->tensors);
+    size_t most = (size_t)count;
+    for (int t = 0; t < count; t++)
+        most += (size_t)tiles_of(&of[t]);
+    unit->names = zr_alloc(most * sizeof *unit->names, error);
+    unit->tensors = zr_alloc(most * sizeof *unit->tensors, error);
+    unit->pieces = zr_alloc(most * sizeof *unit->pieces, error);
+    return unit->names && unit->tensors && unit->pieces ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-// The next tiles of a unit: those of `whole` along an axis, as pieces.
-static zr_weight_place tiles_add(tiles *t, zero_piece_desc *pieces, int first_piece, const zero_tensor_desc *whole, int axis, int64_t asked)
+static bool is_frozen(const lm_storage *s, const char *name)
 {
-    int64_t size = whole->shape[axis], step = zr_tile_step(size, asked);
-    zr_weight_place place = {.piece = first_piece + t->filled, .tiles = tile_count(size, asked), .step = step};
-    for (int i = 0; i < place.tiles; i++, t->filled++) {
-        zero_tensor_desc *tensor = &t->tensors[t->filled];
-        snprintf(t->names[t->filled], NAME_BYTES, "%s[%d]", whole->name, i);
-        *tensor = *whole;
-        tensor->name = t->names[t->filled];
-        tensor->shape[axis] = ZR_MIN(step, size - i * step);
-        tensor->tp_axis = -1; // a tile is cut by elements, like any piece
+    return s->frozen && s->frozen->is_frozen(s->frozen->user, name);
+}
+
+// What does not depend on the piece. A tile's own description has no split: it is cut by elements,
+// like any piece.
+static void handles_begin(const lm_storage *s, unit_storage *unit, const char *prefix,
+                          const zr_unit_tensor *of, int count)
+{
+    unit->name_count = count;
+    for (int t = 0; t < count; t++) {
+        zr_tensor_handle *handle = &unit->hyper.tensor[t];
+        *handle = (zr_tensor_handle){.piece = -1};
+        if (!exists(&of[t]))
+            continue;
+        int64_t size = of[t].desc.shape[of[t].tile_axis];
+        int tiles = tiles_of(&of[t]);
+        snprintf(unit->names[t], NAME_BYTES, "%s%s", prefix, of[t].desc.name);
+        handle->tiles = ZR_MAX(tiles, 1);
+        handle->step = tiles ? zr_tile_step(size, of[t].tiles) : size;
+        handle->trains = !is_frozen(s, unit->names[t]);
+        handle->tp = (zr_tp_split){of[t].desc.tp_axis, of[t].desc.tp_parts};
+    }
+}
+
+static zero_class class_of(bool trains)
+{
+    return trains ? ZERO_TRAINABLE : ZERO_FROZEN;
+}
+
+// A piece of those whole tensors of a group that train, or of those that do not; none where there
+// are none.
+static void piece_add(unit_storage *unit, const zr_unit_tensor *of, int count, int group,
+                      bool trains)
+{
+    zero_piece_desc *piece = &unit->pieces[unit->piece_count];
+    *piece = (zero_piece_desc){.kind = class_of(trains),
+                               .tensors = &unit->tensors[unit->tensor_count]};
+    for (int t = 0; t < count; t++) {
+        zr_tensor_handle *handle = &unit->hyper.tensor[t];
+        if (!exists(&of[t]) || handle->tiles > 1 || of[t].group != group
+            || handle->trains != trains)
+            continue;
+        handle->piece = unit->piece_count;
+        handle->tensor = piece->tensor_count++;
+        zero_tensor_desc *tensor = &unit->tensors[unit->tensor_count++];
+        *tensor = of[t].desc;
+        tensor->name = unit->names[t];
+    }
+    unit->piece_count += piece->tensor_count > 0;
+}
+
+// The tiles of a tensor along its axis: a piece each.
+static void tiles_add(unit_storage *unit, const char *prefix, const zr_unit_tensor *of, int number)
+{
+    zr_tensor_handle *handle = &unit->hyper.tensor[number];
+    int64_t size = of->desc.shape[of->tile_axis];
+    handle->piece = unit->piece_count;
+    for (int i = 0; i < handle->tiles; i++) {
+        char *name = unit->names[unit->name_count++];
+        zero_tensor_desc *tensor = &unit->tensors[unit->tensor_count++];
+        snprintf(name, NAME_BYTES, "%s%s[%d]", prefix, of->desc.name, i);
+        *tensor = of->desc;
+        tensor->name = name;
+        tensor->shape[of->tile_axis] = ZR_MIN(handle->step, size - i * handle->step);
+        tensor->tp_axis = -1;
         tensor->tp_parts = 1;
-        tensor->tile = (zero_tile){.whole = whole->name, .axis = axis, .first = i * step, .size = size};
-        pieces[first_piece + t->filled] = (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = tensor, .streamed = 1};
+        tensor->tile = (zero_tile){.whole = unit->names[number],
+                                   .axis = of->tile_axis,
+                                   .first = i * handle->step,
+                                   .size = size};
+        unit->pieces[unit->piece_count++] = (zero_piece_desc){
+            .kind = class_of(handle->trains), .tensor_count = 1, .tensors = tensor, .streamed = 1};
     }
-    return place;
 }
 
-// A table of tokens becomes pieces from `first_piece` on: one, or its tiles.
-static zr_weight_place table_add(tiles *t, zero_piece_desc *pieces, int first_piece, const zero_tensor_desc *table, int64_t asked)
+// Pieces and handles of one unit's tensors.
+static zero_status unit_place(const lm_storage *s, unit_storage *unit, const char *prefix,
+                              const zr_unit_tensor *of, int count, zero_error *error)
 {
-    if (t->count)
-        return tiles_add(t, pieces, first_piece, table, 0, asked);
-    pieces[first_piece] = (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = table};
-    return (zr_weight_place){.piece = first_piece, .tiles = 1, .step = table->shape[0]};
-}
-
-static int tiles_of(const zr_block_tensor *tensor)
-{
-    return tensor->is_weight && tensor->desc.dims ? tile_count(tensor->desc.shape[tensor->tile_axis], tensor->tiles) : 0;
-}
-
-// Weights that are tiled leave piece 0; what stays moves up.
-static zero_status block_place(block_storage *block, const zr_lm_design *design, zero_error *error)
-{
-    int count = 0, kept = 0, weight = 0;
-    for (int t = 0; t < design->tensor_count; t++)
-        count += tiles_of(&design->tensors[t]);
-    block->pieces = zr_alloc((size_t)(1 + count) * sizeof *block->pieces, error);
-    if (!block->pieces)
-        return ZERO_ERR_MEMORY;
-    ZERO_TRY(tiles_create(&block->tiles, count, error));
-    for (int t = 0; t < design->tensor_count; t++) {
-        const zr_block_tensor *of = &design->tensors[t];
-        zero_tensor_desc whole = of->desc;
-        bool leaves = tiles_of(of) > 0;
-        whole.name = block->names[t];
-        block->hyper.tensor[t] = leaves || !whole.dims ? -1 : kept;
-        if (of->is_weight)
-            block->hyper.weights[weight++] = leaves ? tiles_add(&block->tiles, block->pieces, 1, &whole, of->tile_axis, of->tiles)
-                                                    : (zr_weight_place){.tensor = kept, .tiles = 1, .step = whole.shape[of->tile_axis]};
-        if (!leaves && whole.dims)
-            block->tensors[kept++] = whole;
+    ZERO_TRY(unit_reserve(unit, of, count, error));
+    handles_begin(s, unit, prefix, of, count);
+    for (int group = 0; group < GROUPS; group++) {
+        piece_add(unit, of, count, group, true);
+        piece_add(unit, of, count, group, false);
     }
-    block->pieces[0] = (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = kept, .tensors = block->tensors};
+    for (int t = 0; t < count; t++)
+        if (unit->hyper.tensor[t].tiles > 1)
+            tiles_add(unit, prefix, &of[t], t);
     return ZERO_OK;
 }
 
-static zero_status block_build(lm_storage *s, const zr_lm_ops *ops, int layer, zero_error *error)
+static zero_unit unit_of(const unit_storage *unit, const zero_unit_ops *ops)
 {
-    block_storage *block = &s->blocks[layer];
-    snprintf(block->unit_name, NAME_BYTES, "%s%d", s->design.unit_prefix, layer);
-    for (int t = 0; t < s->design.tensor_count; t++)
-        if (s->design.tensors[t].desc.dims)
-            snprintf(block->names[t], NAME_BYTES, "%s%d.%s", s->design.layer_prefix, layer, s->design.tensors[t].desc.name);
-    block->hyper = s->embedding;
-    block->hyper.layer = layer;
-    ZERO_TRY(block_place(block, &s->design, error));
-    s->units[layer + 1] = (zero_unit){.name = block->unit_name, .ops = ops->block, .hyper = &block->hyper, .piece_count = 1 + block->tiles.count, .pieces = block->pieces};
+    return (zero_unit){.name = unit->name,
+                       .ops = ops,
+                       .hyper = &unit->hyper,
+                       .piece_count = unit->piece_count,
+                       .pieces = unit->pieces};
+}
+
+static zero_status embedding_build(lm_storage *s, const zero_unit_ops *ops, zero_error *error)
+{
+    unit_storage *unit = &s->storage[0];
+    snprintf(unit->name, NAME_BYTES, "embedding");
+    ZERO_TRY(unit_place(s, unit, "", s->design.embedding, ZR_LM_END_TENSORS, error));
+    s->units[0] = unit_of(unit, ops);
     return ZERO_OK;
 }
 
-static zero_status embedding_build(lm_storage *s, const zr_lm_ops *ops, zero_error *error)
+static zero_status block_build(lm_storage *s, const zero_unit_ops *ops, int layer,
+                               zero_error *error)
 {
-    const zr_lm_design *design = &s->design;
-    int64_t asked = zr_lm_tiles(&s->embedding.config).embedding;
-    int count = tile_count(design->table.shape[0], asked), stays = design->positions.dims > 0;
-    s->embedding_pieces = zr_alloc((size_t)(2 + count) * sizeof *s->embedding_pieces, error);
-    if (!s->embedding_pieces)
+    unit_storage *unit = &s->storage[layer + 1];
+    char prefix[NAME_BYTES];
+    snprintf(unit->name, NAME_BYTES, "%s%d", s->design.unit_prefix, layer);
+    snprintf(prefix, NAME_BYTES, "%s%d.", s->design.layer_prefix, layer);
+    unit->hyper.layer = layer;
+    ZERO_TRY(unit_place(s, unit, prefix, s->design.block, s->design.tensor_count, error));
+    s->units[layer + 1] = unit_of(unit, ops);
+    return ZERO_OK;
+}
+
+// The embedding's table is the head's too, after the pieces that the head owns.
+static zero_status table_borrow(const lm_storage *s, unit_storage *head, zero_unit *unit,
+                                zero_error *error)
+{
+    const zr_tensor_handle *lent = &s->storage[0].hyper.tensor[ZR_LM_TABLE];
+    zr_tensor_handle *table = &head->hyper.tensor[ZR_LM_TABLE];
+    head->borrowed = zr_alloc((size_t)lent->tiles * sizeof *head->borrowed, error);
+    if (!head->borrowed)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(tiles_create(&s->table_tiles, count, error));
-    s->embedding.table = table_add(&s->table_tiles, s->embedding_pieces, count ? stays : 0, &design->table, asked);
-    s->embedding.positions_piece = !stays ? -1 : count ? 0 : 1;
-    if (stays)
-        s->embedding_pieces[s->embedding.positions_piece] = (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &design->positions};
-    s->units[0] = (zero_unit){.name = "embedding", .ops = ops->embedding, .hyper = &s->embedding, .piece_count = ZR_MAX(count, 1) + stays, .pieces = s->embedding_pieces};
+    for (int t = 0; t < lent->tiles; t++)
+        head->borrowed[t] = (zero_piece_ref){.unit = 0, .piece = lent->piece + t};
+    *table = *lent;
+    table->piece = head->piece_count;
+    unit->borrowed_count = lent->tiles;
+    unit->borrowed = head->borrowed;
     return ZERO_OK;
 }
 
-static zero_status head_table_borrow(lm_storage *s, zero_unit *unit, zero_error *error)
+static zero_status head_build(lm_storage *s, const zero_unit_ops *ops, zero_error *error)
 {
-    int tiles = s->embedding.table.tiles;
-    s->head_borrows = zr_alloc((size_t)tiles * sizeof *s->head_borrows, error);
-    if (!s->head_borrows)
-        return ZERO_ERR_MEMORY;
-    for (int t = 0; t < tiles; t++)
-        s->head_borrows[t] = (zero_piece_ref){.unit = 0, .piece = s->embedding.table.piece + t};
-    s->head.table.piece = 1;
-    unit->borrowed_count = tiles;
-    unit->borrowed = s->head_borrows;
-    return ZERO_OK;
+    int last = s->model.unit_count - 1;
+    unit_storage *unit = &s->storage[last];
+    snprintf(unit->name, NAME_BYTES, "head");
+    ZERO_TRY(unit_place(s, unit, "", s->design.head, ZR_LM_END_TENSORS, error));
+    s->units[last] = unit_of(unit, ops);
+    return zr_tensor_exists(&unit->hyper.tensor[ZR_LM_TABLE])
+               ? ZERO_OK
+               : table_borrow(s, unit, &s->units[last], error);
 }
 
-static zero_status head_build(lm_storage *s, const zr_lm_ops *ops, zero_error *error)
+static zero_status units_build(lm_storage *s, const zr_lm_config *config, const zr_lm_ops *ops,
+                               zero_error *error)
 {
-    const zr_lm_design *design = &s->design;
-    int64_t asked = zr_lm_tiles(&s->embedding.config).embedding;
-    int count = design->head.dims ? tile_count(design->head.shape[0], asked) : 0;
-    zero_unit *unit = &s->units[s->embedding.shape.layers + 1];
-    s->head = s->embedding;
-    s->head_pieces = zr_alloc((size_t)(2 + count) * sizeof *s->head_pieces, error);
-    if (!s->head_pieces)
+    int count = s->model.unit_count;
+    s->units = zr_alloc(sizeof *s->units * (size_t)count, error);
+    s->storage = zr_alloc(sizeof *s->storage * (size_t)count, error);
+    if (!s->units || !s->storage)
         return ZERO_ERR_MEMORY;
-    s->head_pieces[0] = (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = design->norm[1].dims ? 2 : 1, .tensors = design->norm};
-    *unit = (zero_unit){.name = "head", .ops = ops->head, .hyper = &s->head, .piece_count = 1, .pieces = s->head_pieces};
-    if (!design->head.dims)
-        return head_table_borrow(s, unit, error);
-    ZERO_TRY(tiles_create(&s->head_tiles, count, error));
-    s->head.table = table_add(&s->head_tiles, s->head_pieces, 1, &design->head, asked);
-    unit->piece_count = 1 + ZR_MAX(count, 1);
-    return ZERO_OK;
+    for (int u = 0; u < count; u++)
+        s->storage[u].hyper = (zr_lm_unit){
+            .config = *config, .shape = zr_lm_shape_of(config), .layer = -1};
+    ZERO_TRY(embedding_build(s, ops->embedding, error));
+    for (int layer = 0; layer < count - 2; layer++)
+        ZERO_TRY(block_build(s, ops->block, layer, error));
+    return head_build(s, ops->head, error);
 }
 
-static zero_status build_units(lm_storage *s, const zr_lm_ops *ops, zero_error *error)
-{
-    int64_t layers = s->embedding.shape.layers;
-    s->units = zr_alloc(sizeof(*s->units) * (size_t)(layers + 2), error);
-    s->blocks = zr_alloc(sizeof(*s->blocks) * (size_t)layers, error);
-    if (!s->units || !s->blocks)
-        return ZERO_ERR_MEMORY;
-    ZERO_TRY(embedding_build(s, ops, error));
-    for (int layer = 0; layer < layers; layer++)
-        ZERO_TRY(block_build(s, ops, layer, error));
-    return head_build(s, ops, error);
-}
-
-zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_ops *ops, zero_model **out, zero_error *error)
+zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
+                        const zr_lm_ops *ops, zero_model **out, zero_error *error)
 {
     ZERO_TRY(zr_lm_check(config, error));
     lm_storage *s = zr_alloc(sizeof(*s), error);
     if (!s)
         return ZERO_ERR_MEMORY;
     zr_architecture_of(config->kind)->design(config, &s->design);
-    s->embedding = (zr_lm_unit){.config = *config, .shape = zr_lm_shape_of(config), .layer = -1};
-    s->model = (zero_model){.name = s->design.name, .unit_count = (int)s->embedding.shape.layers + 2};
-    zero_status status = build_units(s, ops, error);
+    s->model = (zero_model){.name = s->design.name,
+                            .unit_count = (int)zr_lm_shape_of(config).layers + 2};
+    s->frozen = frozen;
+    zero_status status = units_build(s, config, ops, error);
+    s->frozen = NULL; // the caller's, who keeps it for this call alone
     if (status != ZERO_OK) {
         zr_lm_free(&s->model);
         return status;
@@ -242,16 +275,13 @@ void zr_lm_free(zero_model *model)
     lm_storage *s = (lm_storage *)model;
     if (!s)
         return;
-    for (int layer = 0; s->blocks && layer < s->model.unit_count - 2; layer++) {
-        zr_free(s->blocks[layer].pieces);
-        tiles_free(&s->blocks[layer].tiles);
+    for (int u = 0; s->storage && u < s->model.unit_count; u++) {
+        zr_free(s->storage[u].names);
+        zr_free(s->storage[u].tensors);
+        zr_free(s->storage[u].pieces);
+        zr_free(s->storage[u].borrowed);
     }
-    tiles_free(&s->table_tiles);
-    tiles_free(&s->head_tiles);
-    zr_free(s->embedding_pieces);
-    zr_free(s->head_pieces);
-    zr_free(s->head_borrows);
-    zr_free(s->blocks);
+    zr_free(s->storage);
     zr_free(s->units);
     zr_free(s);
 }

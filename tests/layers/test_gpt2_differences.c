@@ -94,7 +94,12 @@ static void check_linear(const zr_backend *backend)
     harness net;
     create(&net, backend, 0);
     layer_case_set(&c, &net, ROWS * WIDTH, ROWS * INNER);
-    c.linear = (zr_linear){.rows = ROWS, .in = WIDTH, .out = INNER, .weight = {.tensor = ZR_FC_W, .tiles = 1, .step = INNER}, .bias = ZR_FC_B};
+    const zr_lm_unit *hyper = c.context.unit->hyper;
+    c.linear = (zr_linear){.rows = ROWS,
+                           .in = WIDTH,
+                           .out = INNER,
+                           .weight = &hyper->tensor[ZR_FC_W],
+                           .bias = &hyper->tensor[ZR_FC_B]};
     assert_true(zr_linear_scratch(&c.linear, 2) <= net.workspace.bytes);
     assert_int_equal(zr_linear_backward(&c.context, &c.linear, c.x.at, c.d.at, c.dx.at, net.workspace.data), ZERO_OK);
     harness_check_gradient("linear: x", linear_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
@@ -117,9 +122,10 @@ static void check_norm(const zr_backend *backend)
     harness net;
     create(&net, backend, 0);
     layer_case_set(&c, &net, ROWS * WIDTH, ROWS * WIDTH);
+    const zr_lm_unit *hyper = c.context.unit->hyper;
     c.norm = (zr_norm_layer){.norm = {.dtype = ZERO_F32, .rows = ROWS, .width = WIDTH, .epsilon = 1e-5f},
-                             .weight = ZR_LN2_W,
-                             .bias = ZR_LN2_B};
+                             .gain = &hyper->tensor[ZR_LN2_W],
+                             .bias = &hyper->tensor[ZR_LN2_B]};
     zr_norm_forward(&c.context, &c.norm, c.x.at, c.y.at, statistics[0].at, statistics[1].at);
     zr_norm_backward(&c.context, &c.norm, c.d.at, c.x.at, statistics[0].at, statistics[1].at, NULL, c.dx.at,
                            net.workspace.data);

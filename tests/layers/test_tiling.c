@@ -186,17 +186,22 @@ static void linear_bits(const zr_backend *backend, zero_dtype dtype, int threads
         streams order = {.base = {.parameter = parameter, .begin = begin, .end = end}, .inner = context.accessor, .open = -1, .last = -1};
         context.accessor = &order.base;
         const zr_lm_unit *hyper = context.unit->hyper;
-        zr_linear linear = {.dtype = dtype, .gelu = gelu, .rows = rows, .in = in, .out = out, .weight = hyper->weights[gelu ? 3 : 2],
-                            .bias = hyper->tensor[gelu ? ZR_MLP_PROJ_B : ZR_FC_B]};
+        zr_linear linear = {.dtype = dtype,
+                            .gelu = gelu,
+                            .rows = rows,
+                            .in = in,
+                            .out = out,
+                            .weight = &hyper->tensor[gelu ? ZR_MLP_PROJ_W : ZR_FC_W],
+                            .bias = &hyper->tensor[gelu ? ZR_MLP_PROJ_B : ZR_FC_B]};
         y[n] = aligned_alloc(64, 16 * 512 * 4);
         dx[n] = aligned_alloc(64, 16 * 512 * 4);
         assert_int_equal(zr_linear_forward(&context, &linear, x, y[n], context.workspace), ZERO_OK);
-        assert_int_equal(order.calls, n ? linear.weight.tiles : 0);
+        assert_int_equal(order.calls, n ? linear.weight->tiles : 0);
         order.last = -1;
         order.descending = true;
         assert_int_equal(zr_linear_backward(&context, &linear, x, dy, dx[n], context.workspace), ZERO_OK);
-        assert_int_equal(order.calls, n ? 2 * linear.weight.tiles : 0);
-        assert_true(n == 0 || linear.weight.tiles == tiles);
+        assert_int_equal(order.calls, n ? 2 * linear.weight->tiles : 0);
+        assert_true(n == 0 || linear.weight->tiles == tiles);
     }
     same_values(backend, dtype, dtype, y[1], y[0], rows * out);
     const float *want = gradient_of(&whole, weight, &elements);

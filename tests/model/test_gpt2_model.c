@@ -21,7 +21,7 @@ static void counts_are_those_published(void **state)
         zero_error error;
         assert_int_equal(zr_lm_parse_spec(published[i].spec, &config, &vocab_given, &error), ZERO_OK);
         assert_true(vocab_given);
-        assert_int_equal(zr_lm_build(&config, &ops, &model, &error), ZERO_OK);
+        assert_int_equal(zr_lm_build(&config, NULL, &ops, &model, &error), ZERO_OK);
         assert_int_equal(zr_model_check(model, &error), ZERO_OK);
         assert_int_equal(zr_model_parameters(model), published[i].parameters);
         zr_lm_free(model);
@@ -41,7 +41,7 @@ static zero_model *small(void)
     config.gpt2.n_embd = 16;
     config.gpt2.n_head = 2;
     config.gpt2.n_layer = 2;
-    assert_int_equal(zr_lm_build(&config, &ops, &model, NULL), ZERO_OK);
+    assert_int_equal(zr_lm_build(&config, NULL, &ops, &model, NULL), ZERO_OK);
     return model;
 }
 
@@ -154,7 +154,7 @@ static void each_failed_allocation_is_reported(void **state)
     for (int nth = 1; nth <= 3; nth++) {
         zero_model *model = NULL;
         zr_alloc_fail_at(nth);
-        assert_int_equal(zr_lm_build(&config, &ops, &model, &error), ZERO_ERR_MEMORY);
+        assert_int_equal(zr_lm_build(&config, NULL, &ops, &model, &error), ZERO_ERR_MEMORY);
         assert_null(model);
     }
     zr_alloc_fail_at(0);

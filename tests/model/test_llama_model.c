@@ -27,7 +27,7 @@ static void counts_are_those_published(void **state)
         zero_error error;
         assert_int_equal(zr_lm_parse_spec(published[i].spec, &config, &vocab_given, &error), ZERO_OK);
         assert_true(vocab_given);
-        assert_int_equal(zr_lm_build(&config, &ops, &model, &error), ZERO_OK);
+        assert_int_equal(zr_lm_build(&config, NULL, &ops, &model, &error), ZERO_OK);
         if (zr_model_check(model, &error) != ZERO_OK)
             fail_msg("%s: %s", published[i].spec, error.message);
         if (zr_model_parameters(model) != published[i].parameters)

@@ -141,5 +141,6 @@ void ZR_CPU_TABLE(zr_cpu_rms_backward)(zr_queue *queue, const zr_norm *norm, con
         .blocks = (norm->rows + rows - 1) / rows,
     };
     zr_cpu_for(queue, job.blocks, 1 + norm_worth(norm->width) / rows, backward_blocks, &job);
-    zr_cpu_for(queue, (norm->width + 15) / 16, 16, collect, &job);
+    if (dgamma)
+        zr_cpu_for(queue, (norm->width + 15) / 16, 16, collect, &job);
 }

@@ -168,7 +168,7 @@ static void norm_collect(const void *job_, int64_t first, int64_t last, int work
     for (int64_t which = 0; which < 2; which++) {
         const float *from = job->partial + which * width;
         float *to = which ? job->dbeta : job->dgamma;
-        for (int64_t j = first * 16; j < ZR_MIN(last * 16, width); j += LANES) {
+        for (int64_t j = first * 16; to && j < ZR_MIN(last * 16, width); j += LANES) {
             vf sum[4] = {{0}};
             for (int64_t block = 0; block < job->blocks; block++)
                 sum[block % 4] += vf_get(from + block * 2 * width + j, width - j);

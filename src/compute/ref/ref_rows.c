@@ -65,15 +65,17 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
                           const float *mean, const float *rstd, const void *past, void *dx, float *dgamma,
                           float *dbeta, bool add_parameters, void *scratch)
 {
-    for (int64_t j = 0; j < norm->width; j++) {
+    for (int64_t j = 0; (dgamma || dbeta) && j < norm->width; j++) {
         double scale = 0, shift = 0;
         for (int64_t i = 0; i < norm->rows; i++) {
             double g = ref_get(norm->dtype, dy, i * norm->width + j);
             scale += g * (ref_get(norm->stream, x, i * norm->width + j) - mean[i]) * rstd[i];
             shift += g;
         }
-        dgamma[j] = (float)(add_parameters ? dgamma[j] + scale : scale);
-        dbeta[j] = (float)(add_parameters ? dbeta[j] + shift : shift);
+        if (dgamma)
+            dgamma[j] = (float)(add_parameters ? dgamma[j] + scale : scale);
+        if (dbeta)
+            dbeta[j] = (float)(add_parameters ? dbeta[j] + shift : shift);
     }
     for (int64_t i = 0; i < norm->rows; i++)
         norm_backward_row(norm, dy, x, gamma, i * norm->width, mean[i], rstd[i], past, dx);
@@ -110,7 +112,7 @@ static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const voi
 static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *rstd,
                          const void *past, void *dx, float *dgamma, bool add_parameters, void *scratch)
 {
-    for (int64_t j = 0; j < norm->width; j++) {
+    for (int64_t j = 0; dgamma && j < norm->width; j++) {
         double scale = add_parameters ? dgamma[j] : 0;
         for (int64_t i = 0; i < norm->rows; i++)
             scale += ref_get(norm->dtype, dy, i * norm->width + j) * ref_get(norm->stream, x, i * norm->width + j) * rstd[i];
