@@ -24,8 +24,8 @@ bool zr_tensor_exists(const zr_tensor_handle *of);
 // Around the use of a tile; a whole tensor (tile 0 of 1) is there anyway.
 zero_status zr_tensor_begin(zero_context *context, const zr_tensor_handle *of, int tile);
 zero_status zr_tensor_end(zero_context *context, const zr_tensor_handle *of, int tile);
-// zero_parameter and zero_gradient of a tile; NULL where the unit has no such tensor. The gradient is
-// NULL also where the tensor does not train: then nothing is computed for it.
+// zero_parameter and zero_gradient of a tile; NULL where the unit has no such tensor. The gradient
+// is NULL also where the tensor does not train: then nothing is computed for it.
 const void *zr_tensor_values(const zero_context *context, const zr_tensor_handle *of, int tile);
 float *zr_tensor_gradient(zero_context *context, const zr_tensor_handle *of, int tile, int *add);
 // Notes in a unit's sizes that its backward reads the tensor.

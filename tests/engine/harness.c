@@ -1,5 +1,6 @@
 #include "harness.h"
 
+#include "layers/layers.h"
 #include "setup/initialize.h"
 
 #include <math.h>
@@ -185,11 +186,21 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-static zero_model *make_model(const harness_case *c)
+static zero_model *make_frozen(const harness_case *c, const zr_lm_config *config)
+{
+    zero_error error = {0};
+    zero_model *model = NULL;
+    must(zr_lm_create_frozen(config, c->frozen, &model, &error), &error, "model");
+    return model;
+}
+
+zero_model *harness_model(const harness_case *c)
 {
     zero_gpt2_config gpt2;
     zero_error error = {0};
     zero_model *model = NULL;
+    if (c->llama && c->frozen)
+        return make_frozen(c, &(zr_lm_config){.kind = ZR_LM_LLAMA, .llama = *c->llama});
     if (c->llama) {
         must(zero_llama_create(c->llama, &model, &error), &error, "model");
         return model;
@@ -204,13 +215,16 @@ static zero_model *make_model(const harness_case *c)
     gpt2.tiles_embedding = c->tiles_embedding;
     gpt2.tiles_attention = c->tiles_attention;
     gpt2.tiles_mlp = c->tiles_mlp;
+    if (c->frozen)
+        return make_frozen(c, &(zr_lm_config){.kind = ZR_LM_GPT2, .gpt2 = gpt2});
     must(zero_gpt2_create(&gpt2, &model, &error), &error, "model");
     return model;
 }
 
 void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks)
 {
-    zero_model *model = make_model(c);
+    zero_model *model = harness_model(c);
+    const zero_model *used = c->tuned ? c->tuned(model) : model;
     zero_comm *comms[16] = {0};
     rank_job jobs[16];
     pthread_t threads[16];
@@ -224,7 +238,7 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
     for (int u = 0; u < model->unit_count; u++)
         out->pieces += model->units[u].piece_count;
     for (int r = 0; r < c->ranks; r++) {
-        jobs[r] = (rank_job){.c = c, .model = model, .comm = comms[r], .out = out};
+        jobs[r] = (rank_job){.c = c, .model = used, .comm = comms[r], .out = out};
         if (pthread_create(&threads[r], NULL, run_rank, &jobs[r]) != 0)
             abort();
     }

@@ -13,7 +13,10 @@
 typedef struct harness_case {
     int stage, ranks, accumulation, batch;
     const zero_llama_config *llama; // NULL: a GPT-2 of the fields below
-    int steps;             // that are made, at most; 0: HARNESS_STEPS
+    const struct zr_lm_frozen *frozen; // tensors that do not train; NULL: all do
+    // The model that ranks take in place of the case's; NULL: that one.
+    const zero_model *(*tuned)(const zero_model *model);
+    int steps;             // that are made, at most; 0: HARNESS_STEPS; -1: none
     int layers;            // 0: 2
     int tiles_embedding, tiles_attention, tiles_mlp; // 0: whole
     int width, vocabulary; // 0: 16, HARNESS_VOCAB
@@ -57,6 +60,8 @@ void harness_expect_held(const harness_result *result);
 void harness_stages_agree(harness_case c);
 // Every rank refuses it, with this status and these words in its message.
 void harness_refused(const harness_case *c, zero_status status, const char *words);
+// The model of a case, to be freed with zero_gpt2_destroy or zero_llama_destroy.
+zero_model *harness_model(const harness_case *c);
 // True if losses, norms and parameters are the same bits.
 bool harness_equal(const harness_result *a, const harness_result *b);
 

@@ -31,8 +31,12 @@ static void buffer_release(harness_buffer *buffer)
 
 static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece, int tensor)
 {
-    const harness *net = ((const harness_accessor *)self)->net;
+    harness *net = ((const harness_accessor *)self)->net;
     zero_piece_ref ref = zr_unit_piece(net->model, context->unit_index, piece);
+    if (net->in_backward && zr_piece_is_streamed(net->model, ref))
+        net->read_streamed[context->unit_index] = true;
+    else if (net->in_backward)
+        net->read[context->unit_index] |= 1u << piece;
     int64_t first = net->offset[ref.unit][ref.piece][tensor];
     return net->shape.dtype == ZERO_F32 ? (const void *)(net->parameters + first) : net->narrow + first;
 }
@@ -48,9 +52,16 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int pi
 {
     harness *net = ((const harness_sink *)self)->net;
     zero_piece_ref ref = zr_unit_piece(net->model, context->unit_index, piece);
+    assert_int_equal(zr_piece_desc(net->model, ref)->kind, ZERO_TRAINABLE);
     *add = net->written[ref.unit][ref.piece][tensor];
     net->written[ref.unit][ref.piece][tensor] = true;
     return net->gradients + net->offset[ref.unit][ref.piece][tensor];
+}
+
+static void must(harness *net, zero_status status)
+{
+    if (status != ZERO_OK)
+        fail_msg("%s: %s", zero_status_name(status), net->error.message);
 }
 
 static void parameters_reserve(harness *net)
@@ -152,11 +163,28 @@ void harness_create(harness *net, const zero_gpt2_config *config, const zr_backe
 
 void harness_create_of(harness *net, const zr_lm_config *config, const zr_backend *backend, zero_shape shape)
 {
+    harness_create_frozen(net, config, NULL, backend, shape);
+}
+
+// The interface refuses frozen tiles, because a plan cannot stream them. Here there is no plan.
+static bool has_frozen_tiles(const zero_model *model)
+{
+    for (int u = 0; u < model->unit_count; u++)
+        for (int p = 0; p < model->units[u].piece_count; p++)
+            if (model->units[u].pieces[p].streamed && model->units[u].pieces[p].kind == ZERO_FROZEN)
+                return true;
+    return false;
+}
+
+void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm_frozen *frozen,
+                           const zr_backend *backend, zero_shape shape)
+{
     *net = (harness){.shape = shape, .loss_factor = 1};
     net->accessor = (harness_accessor){.base = {.parameter = parameter, .begin = come_and_go, .end = come_and_go}, .net = net};
     net->sink = (harness_sink){.base.gradient = gradient, .net = net};
-    if (zr_lm_create(config, &net->model, &net->error) != ZERO_OK || zr_model_check(net->model, &net->error) != ZERO_OK)
-        fail_msg("%s", net->error.message);
+    must(net, zr_lm_create_frozen(config, frozen, &net->model, &net->error));
+    if (!has_frozen_tiles(net->model))
+        must(net, zr_model_check(net->model, &net->error));
     assert_true(net->model->unit_count <= HARNESS_MAX_UNITS);
     assert_int_equal(zr_queue_open(backend->name, backend->path(), ZR_MAX(shape.threads, 1), &net->queue, &net->error), ZERO_OK);
     parameters_reserve(net);
@@ -226,12 +254,6 @@ float *harness_tensor(harness *net, const char *name, float **gradients, int64_t
     return NULL;
 }
 
-static void must(harness *net, zero_status status)
-{
-    if (status != ZERO_OK)
-        fail_msg("%s: %s", zero_status_name(status), net->error.message);
-}
-
 double harness_forward(harness *net, bool training)
 {
     if (net->shape.dtype != ZERO_F32)
@@ -247,6 +269,7 @@ double harness_forward(harness *net, bool training)
 void harness_backward(harness *net, bool fused)
 {
     zero_tensors d_out = {0}, d_in = {0};
+    net->in_backward = true;
     for (int u = net->model->unit_count - 1; u >= 0; u--) {
         const zero_unit_ops *ops = net->model->units[u].ops;
         zero_context context;
@@ -264,6 +287,7 @@ void harness_backward(harness *net, bool fused)
         net->d_out = net->d_in;
         net->d_in = swap;
     }
+    net->in_backward = false;
 }
 
 void harness_forget(harness *net)

@@ -17,7 +17,7 @@ typedef struct harness_buffer { // 64-byte aligned, guard bytes behind it
 
 typedef struct harness harness;
 
-typedef struct harness_accessor { struct zr_accessor base; const harness *net; } harness_accessor;
+typedef struct harness_accessor { struct zr_accessor base; harness *net; } harness_accessor;
 typedef struct harness_sink { struct zr_sink base; harness *net; } harness_sink;
 
 struct harness {
@@ -32,6 +32,9 @@ struct harness {
     int32_t *tokens, *targets;            // (batch, seq)
     zero_tensors batch;
     zero_unit_sizes sizes[HARNESS_MAX_UNITS];
+    bool in_backward;
+    uint32_t read[HARNESS_MAX_UNITS];     // by backward, so far: as zero_unit_sizes.backward_reads
+    bool read_streamed[HARNESS_MAX_UNITS];
     zero_tensors boundary[HARNESS_MAX_UNITS + 1]; // boundary[u] arrives at unit u
     harness_buffer stream[HARNESS_MAX_UNITS + 1], saved[HARNESS_MAX_UNITS], workspace, scratch, d_out, d_in;
     double loss;
@@ -45,6 +48,9 @@ struct harness {
 // Parameters from the model's own initialiser, widened so that no path is flat; tokens and targets pseudo-random.
 void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend, zero_shape shape);
 void harness_create_of(harness *net, const zr_lm_config *config, const zr_backend *backend, zero_shape shape);
+// The same, where some tensors do not train: whoever asks for the gradient of one of those fails.
+void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm_frozen *frozen,
+                           const zr_backend *backend, zero_shape shape);
 void harness_destroy(harness *net); // checks the guards
 void harness_context(harness *net, int unit, bool training, zero_context *context);
 float *harness_tensor(harness *net, const char *name, float **gradient, int64_t *elements);
