@@ -2,7 +2,7 @@
 // Saved a row: ln_1 and ln_2 statistics, qkv, attention's output and log-sum-exp, the stream between the halves, and the
 // MLP's pre-activation. Recomputed in backward: both norms' outputs, gelu's output, attention's probabilities, dropout masks.
 #include "base/dtype.h"
-#include "layers/block.h"
+#include "layers/gpt2_block.h"
 #include "layers/lm_units.h"
 #include <math.h>
 

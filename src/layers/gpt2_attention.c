@@ -1,6 +1,6 @@
 // The first half of a block: queries, keys and values; causal attention; projection; dropout.
 // Probabilities are never stored: backward recomputes them from qkv and the rows' log-sum-exp, and ln_1's output from x.
-#include "layers/block.h"
+#include "layers/gpt2_block.h"
 
 static zero_status project(zr_block *block)
 {

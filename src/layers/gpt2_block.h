@@ -3,8 +3,8 @@
 //   x ─┬─ ln_1 ─ c_attn ─ attention ─ c_proj ─ dropout ─ + ─┬─ ln_2 ─ c_fc ─ gelu ─ c_proj ─ dropout ─ + ─> out
 //      └────────────────────────────────────────────────┘ └─────────────────────────────────────────┘
 //                                                     middle
-#ifndef ZR_LAYERS_BLOCK_H
-#define ZR_LAYERS_BLOCK_H
+#ifndef ZR_LAYERS_GPT2_BLOCK_H
+#define ZR_LAYERS_GPT2_BLOCK_H
 
 #include "layers/layers.h"
 #include "layers/linear.h"
@@ -45,14 +45,14 @@ typedef struct zr_block { // one call: sizes of every layer, and buffers
 // gpt2_block.c: sizes and buffers of a call; returns the bytes of workspace (and *saved_bytes). Buffers NULL: only counts.
 size_t zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved, void *workspace, zr_block *block, size_t *saved_bytes);
 
-// attention.c: ln_1 has been applied (work.normed); the half's result, dropout applied, goes to the first (R, C) of work.wide.
+// gpt2_attention.c: ln_1 has been applied (work.normed); the half's result, dropout applied, goes to the first (R, C) of work.wide.
 zero_status zr_attention_layer_forward(zr_block *block);
 // As above for rows of several sequences, with the keys and values of the positions before them; extends the layer's cache.
 zero_status zr_attention_layer_decode(zr_block *block, const zr_attention_cache *cache, const zr_decode_step *step, void *scratch);
 // x, d (R, C) S: the block's input, the gradient of middle; ends with the gradient of ln_1's output in work.narrow.
 zero_status zr_attention_layer_backward(zr_block *block, const void *x, const void *d);
 
-// mlp.c: ln_2 has been applied (work.normed); the half's result, dropout applied, goes to work.narrow.
+// gpt2_mlp.c: ln_2 has been applied (work.normed); the half's result, dropout applied, goes to work.narrow.
 zero_status zr_mlp_forward(zr_block *block);
 // d (R, C) S: gradient of the block's output; ends with the gradient of ln_2's output in work.narrow.
 zero_status zr_mlp_backward(zr_block *block, const void *d);

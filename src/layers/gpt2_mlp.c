@@ -1,7 +1,7 @@
 // The second half of a block: up, gelu, down, dropout.
 // What gelu returned is never stored: the products that read it apply gelu to fc on their way, in forward and in backward; and
 // ln_2's output is recomputed: F + C values a row less to keep.
-#include "layers/block.h"
+#include "layers/gpt2_block.h"
 
 zero_status zr_mlp_forward(zr_block *block)
 {
