@@ -1,48 +1,33 @@
 // The first half of a block: queries, keys and values; causal attention; projection; dropout.
-// Probabilities are never stored: backward recomputes them from qkv and the rows' log-sum-exp, and ln_1's output from x.
-#include "layers/gpt2_block.h"
+// Probabilities are never stored: backward makes them again from qkv and the rows' log-sum-exp.
+#include "layers/block.h"
 
-static zero_status project(zr_block *block)
+zero_status zr_gpt2_attention_forward(zr_block *block, const void **branch)
 {
-    zr_queue *queue = block->context->queue;
-    void *projected = block->work.wide;
-    ZERO_TRY(zr_linear_forward(block->context, &block->attention_proj, block->saved.attended, projected, block->work.scratch));
-    if (block->dropout > 0)
-        queue->backend->elements->dropout(queue, block->dtype, block->dtype, block->rows * block->width, block->dropout,
-                                          block->attention_key, projected, projected);
+    zero_context *context = block->context;
+    const zr_linear *qkv = &block->linear[ZR_GPT2_QKV], *proj = &block->linear[ZR_GPT2_PROJ];
+    void *projected = block->gpt2.wide;
+    ZERO_TRY(zr_linear_forward(context, qkv, block->normed, block->gpt2.qkv, block->scratch));
+    zr_block_attend(block, block->gpt2.qkv);
+    ZERO_TRY(zr_linear_forward(context, proj, block->attended, projected, block->scratch));
+    zr_gpt2_drop(block, ZR_SITE_ATTENTION_RESIDUAL, projected);
+    *branch = projected;
     return ZERO_OK;
 }
 
-zero_status zr_attention_layer_forward(zr_block *block)
+zero_status zr_gpt2_attention_backward(zr_block *block, const void *x, const void *d,
+                                       const void **dy)
 {
-    zr_queue *queue = block->context->queue;
-    const zr_block_saved *saved = &block->saved;
-    ZERO_TRY(zr_linear_forward(block->context, &block->qkv, block->work.normed, saved->qkv, block->work.scratch));
-    queue->backend->attention->forward(queue, &block->attention, saved->qkv, saved->attended, saved->lse,
-                                       block->work.scratch);
-    return project(block);
-}
-
-zero_status zr_attention_layer_decode(zr_block *block, const zr_attention_cache *cache, const zr_decode_step *step, void *scratch)
-{
-    zr_queue *queue = block->context->queue;
-    const zr_block_saved *saved = &block->saved;
-    ZERO_TRY(zr_linear_forward(block->context, &block->qkv, block->work.normed, saved->qkv, block->work.scratch));
-    queue->backend->attention->decode(queue, &block->attention, cache, step->runs, step->run_count, saved->qkv, saved->attended, scratch);
-    return project(block);
-}
-
-zero_status zr_attention_layer_backward(zr_block *block, const void *x, const void *d)
-{
-    zr_queue *queue = block->context->queue;
-    const zr_block_saved *saved = &block->saved;
-    const zr_block_work *work = &block->work;
-    void *d_attended = work->normed, *d_qkv = work->wide;
-    const void *d_projected = zr_block_undrop(block, block->attention_key, d, work->narrow);
-    ZERO_TRY(zr_linear_backward(block->context, &block->attention_proj, saved->attended, d_projected, d_attended,
-                                work->scratch));
-    queue->backend->attention->backward(queue, &block->attention, saved->qkv, saved->attended, saved->lse, d_attended,
-                                        d_qkv, work->scratch);
-    zr_norm_forward(block->context, &block->ln1, x, work->normed, NULL, NULL);
-    return zr_linear_backward(block->context, &block->qkv, work->normed, d_qkv, work->narrow, work->scratch);
+    zero_context *context = block->context;
+    zr_queue *queue = context->queue;
+    const zr_linear *qkv = &block->linear[ZR_GPT2_QKV], *proj = &block->linear[ZR_GPT2_PROJ];
+    void *d_attended = block->normed, *d_qkv = block->gpt2.wide;
+    const void *d_projected = zr_gpt2_undrop(block, ZR_SITE_ATTENTION_RESIDUAL, d, block->narrow);
+    ZERO_TRY(zr_linear_backward(context, proj, block->attended, d_projected, d_attended,
+                                block->scratch));
+    queue->backend->attention->backward(queue, &block->attention, block->gpt2.qkv, block->attended,
+                                        block->lse, d_attended, d_qkv, block->scratch);
+    zr_norm_forward(context, &block->norm1, x, block->normed, NULL, NULL);
+    *dy = block->narrow;
+    return zr_linear_backward(context, qkv, block->normed, d_qkv, block->narrow, block->scratch);
 }

@@ -1,34 +1,27 @@
 // The second half of a block: up, gelu, down, dropout.
-// What gelu returned is never stored: the products that read it apply gelu to fc on their way, in forward and in backward; and
-// ln_2's output is recomputed: F + C values a row less to keep.
-#include "layers/gpt2_block.h"
+// What gelu returned is never stored: the products that read it apply gelu to fc on their way, in
+// forward and in backward; and the norm's output is made again: F + C values a row less to keep.
+#include "layers/block.h"
 
-zero_status zr_mlp_forward(zr_block *block)
+zero_status zr_gpt2_mlp_forward(zr_block *block, const void **branch)
 {
-    zr_queue *queue = block->context->queue;
-    const zr_block_work *work = &block->work;
-    ZERO_TRY(zr_linear_forward(block->context, &block->fc, work->normed, block->saved.fc, work->scratch));
-    ZERO_TRY(zr_linear_forward(block->context, &block->mlp_proj, block->saved.fc, work->narrow, work->scratch));
-    if (block->dropout > 0)
-        queue->backend->elements->dropout(queue, block->dtype, block->dtype, block->rows * block->width, block->dropout,
-                                          block->mlp_key, work->narrow, work->narrow);
+    zero_context *context = block->context;
+    const zr_linear *fc = &block->linear[ZR_GPT2_FC], *proj = &block->linear[ZR_GPT2_MLP_PROJ];
+    ZERO_TRY(zr_linear_forward(context, fc, block->normed, block->gpt2.fc, block->scratch));
+    ZERO_TRY(zr_linear_forward(context, proj, block->gpt2.fc, block->narrow, block->scratch));
+    zr_gpt2_drop(block, ZR_SITE_MLP_RESIDUAL, block->narrow);
+    *branch = block->narrow;
     return ZERO_OK;
 }
 
-zero_status zr_mlp_backward(zr_block *block, const void *d)
+zero_status zr_gpt2_mlp_backward(zr_block *block, const void *d, const void **dy)
 {
-    const zr_block_work *work = &block->work;
-    const void *d_projected = zr_block_undrop(block, block->mlp_key, d, work->narrow);
-    ZERO_TRY(zr_linear_backward(block->context, &block->mlp_proj, block->saved.fc, d_projected, work->wide, work->scratch));
-    zr_norm_forward(block->context, &block->ln2, block->saved.middle, work->normed, NULL, NULL);
-    return zr_linear_backward(block->context, &block->fc, work->normed, work->wide, work->narrow, work->scratch);
-}
-
-const void *zr_block_undrop(zr_block *block, uint64_t key, const void *d, void *into)
-{
-    zr_queue *queue = block->context->queue;
-    if (!(block->dropout > 0) && block->stream == block->dtype)
-        return d;
-    queue->backend->elements->dropout(queue, block->stream, block->dtype, block->rows * block->width, block->dropout, key, d, into);
-    return into;
+    zero_context *context = block->context;
+    const zr_linear *fc = &block->linear[ZR_GPT2_FC], *proj = &block->linear[ZR_GPT2_MLP_PROJ];
+    void *d_fc = block->gpt2.wide;
+    const void *d_projected = zr_gpt2_undrop(block, ZR_SITE_MLP_RESIDUAL, d, block->narrow);
+    ZERO_TRY(zr_linear_backward(context, proj, block->gpt2.fc, d_projected, d_fc, block->scratch));
+    zr_norm_forward(context, &block->norm2, block->middle, block->normed, NULL, NULL);
+    *dy = block->narrow;
+    return zr_linear_backward(context, fc, block->normed, d_fc, block->narrow, block->scratch);
 }

@@ -1,34 +1,49 @@
 // The second half of a block: gate and up, silu(gate) * up, down.
-// What the product of the two was is never stored, and the norm's output neither: 2F values a row are kept, F + C recomputed.
-#include "layers/llama_block.h"
+// What the product of the two was is never stored, and the norm's output neither: 2F values a row
+// are kept, F + C made again.
+#include "layers/block.h"
 
-static void multiply(zr_llama_block *block, void *inner)
+static void multiply(zr_block *block)
 {
     zr_queue *queue = block->context->queue;
-    queue->backend->elements->silu_gate_forward(queue, block->dtype, block->rows * block->inner, block->saved.gate, block->saved.up, inner);
+    zr_llama_parts *llama = &block->llama;
+    queue->backend->elements->silu_gate_forward(queue, block->dtype, block->rows * block->inner,
+                                                llama->gate, llama->up, llama->product);
 }
 
-zero_status zr_llama_mlp_forward(zr_llama_block *block)
+zero_status zr_llama_mlp_forward(zr_block *block, const void **branch)
 {
-    const zr_llama_work *work = &block->work;
-    ZERO_TRY(zr_linear_forward(block->context, &block->gate, work->normed, block->saved.gate, work->scratch));
-    ZERO_TRY(zr_linear_forward(block->context, &block->up, work->normed, block->saved.up, work->scratch));
-    multiply(block, work->inner);
-    return zr_linear_forward(block->context, &block->down, work->inner, work->narrow, work->scratch);
+    zero_context *context = block->context;
+    const zr_linear *linear = block->linear;
+    zr_llama_parts *llama = &block->llama;
+    void *scratch = block->scratch;
+    ZERO_TRY(
+        zr_linear_forward(context, &linear[ZR_LLAMA_GATE], block->normed, llama->gate, scratch));
+    ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_UP], block->normed, llama->up, scratch));
+    multiply(block);
+    *branch = block->narrow;
+    return zr_linear_forward(context, &linear[ZR_LLAMA_DOWN], llama->product, block->narrow,
+                             scratch);
 }
 
-zero_status zr_llama_mlp_backward(zr_llama_block *block, const void *d, const void **dy)
+zero_status zr_llama_mlp_backward(zr_block *block, const void *d, const void **dy)
 {
-    zr_queue *queue = block->context->queue;
-    const zr_llama_saved *saved = &block->saved;
-    const zr_llama_work *work = &block->work;
-    void *d_gate = work->d_inner, *d_up = work->inner;
-    multiply(block, work->inner);
-    ZERO_TRY(zr_linear_backward(block->context, &block->down, work->inner, zr_llama_narrow(block, d), work->d_inner, work->scratch));
-    queue->backend->elements->silu_gate_backward(queue, block->dtype, block->rows * block->inner, saved->gate, saved->up, work->d_inner, d_gate, d_up);
-    zr_norm_forward(block->context, &block->norm2, saved->middle, work->normed, NULL, NULL);
-    ZERO_TRY(zr_linear_backward_sum(block->context, &block->up, work->normed, d_up, work->sum, false, work->scratch));
-    ZERO_TRY(zr_linear_backward_sum(block->context, &block->gate, work->normed, d_gate, work->sum, true, work->scratch));
-    *dy = zr_llama_narrow(block, work->sum);
+    zero_context *context = block->context;
+    zr_queue *queue = context->queue;
+    const zr_linear *linear = block->linear;
+    zr_llama_parts *llama = &block->llama;
+    void *scratch = block->scratch, *d_gate = llama->d_product, *d_up = llama->product;
+    multiply(block);
+    ZERO_TRY(zr_linear_backward(context, &linear[ZR_LLAMA_DOWN], llama->product,
+                                zr_llama_narrow(block, d), llama->d_product, scratch));
+    queue->backend->elements->silu_gate_backward(queue, block->dtype, block->rows * block->inner,
+                                                 llama->gate, llama->up, llama->d_product, d_gate,
+                                                 d_up);
+    zr_norm_forward(context, &block->norm2, block->middle, block->normed, NULL, NULL);
+    ZERO_TRY(zr_linear_backward_sum(context, &linear[ZR_LLAMA_UP], block->normed, d_up, llama->sum,
+                                    false, scratch));
+    ZERO_TRY(zr_linear_backward_sum(context, &linear[ZR_LLAMA_GATE], block->normed, d_gate,
+                                    llama->sum, true, scratch));
+    *dy = zr_llama_narrow(block, llama->sum);
     return ZERO_OK;
 }

@@ -14,7 +14,8 @@ const zr_block_layers *zr_block_layers_of(const zero_unit *unit)
 zero_status zr_lm_create_frozen(const zr_lm_config *config, const zr_lm_frozen *frozen,
                                 zero_model **out, zero_error *error)
 {
-    const zr_lm_ops ops = {.embedding = &zr_lm_embedding_ops, .block = blocks[config->kind]->ops, .head = &zr_lm_head_ops};
+    const zr_lm_ops ops = {
+        .embedding = &zr_lm_embedding_ops, .block = &zr_lm_block_ops, .head = &zr_lm_head_ops};
     return zr_lm_build(config, frozen, &ops, out, error);
 }
 

@@ -9,12 +9,6 @@ size_t zr_lm_decode_cache_bytes(const zr_lm_config *config, int64_t sequences, i
     return sizeof(float) * (size_t)(shape.layers * sequences * shape.kv_heads * shape.head_dim * capacity);
 }
 
-zr_attention_cache zr_decode_layer(const zr_decode_cache *cache, int layer, int64_t width)
-{
-    int64_t first = layer * cache->sequences * width * cache->capacity;
-    return (zr_attention_cache){.k = cache->k + first, .v = cache->v + first, .capacity = cache->capacity};
-}
-
 typedef struct head_work {
     void *picked;   // (wanted, C) of the stream
     void *normed;   // (wanted, C)
@@ -63,7 +57,7 @@ zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *li
     const zero_shape shape = {.batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, &shape)};
     if (hyper->layer >= 0)
-        zr_block_layers_of(unit)->decode_sizes(unit, limits, out);
+        zr_block_decode_sizes(unit, limits, out);
     else if (zr_lm_is_head(unit))
         head_sizes(hyper, limits, out);
     else
@@ -179,7 +173,7 @@ zero_status zr_lm_decode(zero_context *context, const zr_decode_cache *cache, co
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     if (hyper->layer >= 0)
-        return zr_block_layers_of(context->unit)->decode(context, cache, step, in, out);
+        return zr_block_decode(context, cache, step, in, out);
     if (zr_lm_is_head(context->unit))
         return decode_head(context, step, in, out);
     return decode_embedding(context, cache, step, out);

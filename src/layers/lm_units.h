@@ -9,20 +9,36 @@
 // Sites of randomness within a unit; masks are never stored, backward draws them again.
 enum zr_lm_site { ZR_SITE_EMBEDDING, ZR_SITE_ATTENTION, ZR_SITE_ATTENTION_RESIDUAL, ZR_SITE_MLP_RESIDUAL };
 
-extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_head_ops;
+extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_block_ops, zr_lm_head_ops;
+
+typedef struct zr_block zr_block; // block.h
 
 typedef struct zr_block_layers { // what an architecture's blocks compute
-    const zero_unit_ops *ops;
-    // Of a step of generation: workspace and products; and the call, as zr_lm_decode has it.
-    void (*decode_sizes)(const zero_unit *unit, const zr_decode_limits *limits, zero_unit_sizes *out);
-    zero_status (*decode)(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, const void *in, void *out);
+    bool outputs_first; // its linears' weights lie as (out, in): zr_linear
+    // Completes a block whose sizes are set: norms, linears, and the least scratch.
+    void (*set)(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *block);
+    void (*save)(zr_block *block, zr_carver *carver);  // cuts its part of what is saved
+    size_t (*work)(zr_block *block, zr_carver carver); // and of the workspace; returns what is used
+    void (*alias)(zr_block *block); // evaluation: attended and what it saves lie in the workspace
+    // Optional: what backward reads beside the block's norms and linears.
+    void (*read_in_backward)(const zr_block *block, zero_unit_sizes *sizes);
+    // The halves. The norm has been applied (block->normed); *branch (R, C) T joins the stream.
+    zero_status (*attention_forward)(zr_block *block, const void **branch);
+    zero_status (*mlp_forward)(zr_block *block, const void **branch);
+    // x, d (R, C) S: the block's input, the gradient of what the branch has joined; *dy: the
+    // gradient (R, C) T of the norm's output.
+    zero_status (*attention_backward)(zr_block *block, const void *x, const void *d,
+                                      const void **dy);
+    zero_status (*mlp_backward)(zr_block *block, const void *d, const void **dy);
 } zr_block_layers;
 
 extern const zr_block_layers zr_gpt2_block_layers, zr_llama_block_layers;
 const zr_block_layers *zr_block_layers_of(const zero_unit *unit);
-
-// The part of a cache that belongs to a layer whose keys have `width` elements a position.
-zr_attention_cache zr_decode_layer(const zr_decode_cache *cache, int layer, int64_t width);
+// block.c. Of a step of generation: workspace and products; and the call, as zr_lm_decode has it.
+void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
+                           zero_unit_sizes *out);
+zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
+                            const zr_decode_step *step, const void *in, void *out);
 
 const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit);
 // The table of tokens: the embedding's, or what the head reads.

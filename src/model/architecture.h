@@ -33,11 +33,11 @@ typedef struct zr_lm_shape { // what any part of the program may know of any lan
     const char *title;       // "GPT-2", for messages
     int64_t vocab;
     int64_t positions;       // that a window may have
-    int64_t width, layers;
+    int64_t width, inner, layers; // inner: of the MLP
     int64_t heads, kv_heads, head_dim; // of queries; of keys and values
     float norm_epsilon;
     bool rms;                // norms without mean and bias
-    float embedding_dropout;
+    float embedding_dropout, attention_dropout;
 } zr_lm_shape;
 
 typedef struct zr_tiles { int64_t embedding, attention, mlp; } zr_tiles; // parts; 0, 1: whole

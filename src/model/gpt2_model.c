@@ -90,12 +90,14 @@ static zr_lm_shape shape(const zr_lm_config *config)
         .vocab = of->vocab_size,
         .positions = of->n_positions,
         .width = of->n_embd,
+        .inner = zr_gpt2_inner(of),
         .layers = of->n_layer,
         .heads = of->n_head,
         .kv_heads = of->n_head,
         .head_dim = of->n_embd / of->n_head,
         .norm_epsilon = of->layer_norm_epsilon,
         .embedding_dropout = of->embd_pdrop,
+        .attention_dropout = of->attn_pdrop,
     };
 }
 

@@ -152,12 +152,14 @@ static zr_lm_shape shape(const zr_lm_config *config)
         .vocab = of->vocab_size,
         .positions = of->sliding_window ? ZR_MIN(of->max_positions, of->sliding_window) : of->max_positions,
         .width = of->hidden_size,
+        .inner = of->intermediate_size,
         .layers = of->n_layer,
         .heads = of->n_head,
         .kv_heads = zr_llama_kv_heads(of),
         .head_dim = zr_llama_head_dim(of),
         .norm_epsilon = of->rms_norm_eps,
         .rms = true,
+        .attention_dropout = of->attention_dropout,
     };
 }
 

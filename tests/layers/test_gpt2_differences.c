@@ -2,8 +2,8 @@
 // draws the same masks), on every backend.
 #include "base/random.h"
 #include "layers/block.h"
-#include "layers/lm_units.h"
 #include "layers_harness.h"
+#include "model/gpt2_model.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,22 +136,17 @@ static void check_norm(const zr_backend *backend)
 
 static void half_set(layer_case *c, harness *net)
 {
-    size_t saved_bytes;
     layer_case_set(c, net, ROWS * WIDTH, ROWS * WIDTH);
-    zr_block_lay_out(c->context.unit, &c->context.shape, true, c->context.saved, c->context.workspace, &c->block, &saved_bytes);
-    assert_int_equal(saved_bytes, net->sizes[1].saved_bytes);
-    c->block.context = &c->context;
-    c->block.attention.dropout_key = 11;
-    c->block.attention_key = 12;
-    c->block.mlp_key = 13;
+    assert_int_equal(zr_block_set(&c->context, &c->block), ZERO_OK);
 }
 
 static double attention_value(void *user)
 {
     layer_case *c = user;
-    zr_norm_forward(&c->context, &c->block.ln1, c->x.at, c->block.work.normed, NULL, NULL);
-    assert_int_equal(zr_attention_layer_forward(&c->block), ZERO_OK);
-    return weighted(c->block.work.wide, c->weights.at, c->outputs);
+    const void *branch;
+    zr_norm_forward(&c->context, &c->block.norm1, c->x.at, c->block.normed, NULL, NULL);
+    assert_int_equal(zr_gpt2_attention_forward(&c->block, &branch), ZERO_OK);
+    return weighted(branch, c->weights.at, c->outputs);
 }
 
 static void check_attention(const zr_backend *backend)
@@ -160,11 +155,12 @@ static void check_attention(const zr_backend *backend)
                                         "h.0.attn.c_proj.bias"};
     static layer_case c;
     for (int dropped = 0; dropped < 2; dropped++) {
+        const void *dy;
         harness net;
         create(&net, backend, dropped ? 0.3f : 0);
         half_set(&c, &net);
         attention_value(&c);
-        assert_int_equal(zr_attention_layer_backward(&c.block, c.x.at, c.d.at), ZERO_OK);
+        assert_int_equal(zr_gpt2_attention_backward(&c.block, c.x.at, c.d.at, &dy), ZERO_OK);
         check_tensors(&net, names, 4, attention_value, &c);
         harness_destroy(&net);
     }
@@ -173,10 +169,11 @@ static void check_attention(const zr_backend *backend)
 static double mlp_value(void *user)
 {
     layer_case *c = user;
-    memcpy(c->block.saved.middle, c->x.at, sizeof(float) * ROWS * WIDTH);
-    zr_norm_forward(&c->context, &c->block.ln2, c->x.at, c->block.work.normed, NULL, NULL);
-    assert_int_equal(zr_mlp_forward(&c->block), ZERO_OK);
-    return weighted(c->block.work.narrow, c->weights.at, c->outputs);
+    const void *branch;
+    memcpy(c->block.middle, c->x.at, sizeof(float) * ROWS * WIDTH);
+    zr_norm_forward(&c->context, &c->block.norm2, c->x.at, c->block.normed, NULL, NULL);
+    assert_int_equal(zr_gpt2_mlp_forward(&c->block, &branch), ZERO_OK);
+    return weighted(branch, c->weights.at, c->outputs);
 }
 
 static void check_mlp(const zr_backend *backend)
@@ -185,11 +182,12 @@ static void check_mlp(const zr_backend *backend)
                                         "h.0.mlp.c_proj.bias"};
     static layer_case c;
     for (int dropped = 0; dropped < 2; dropped++) {
+        const void *dy;
         harness net;
         create(&net, backend, dropped ? 0.3f : 0);
         half_set(&c, &net);
         mlp_value(&c);
-        assert_int_equal(zr_mlp_backward(&c.block, c.d.at), ZERO_OK);
+        assert_int_equal(zr_gpt2_mlp_backward(&c.block, c.d.at, &dy), ZERO_OK);
         check_tensors(&net, names, 4, mlp_value, &c);
         harness_destroy(&net);
     }
