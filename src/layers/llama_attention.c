@@ -3,7 +3,7 @@
 // v as they left their products: what attention reads, normed, rotated and packed, is made again in
 // backward.
 #include "layers/block.h"
-#include "model/llama.h"
+#include "model/llama_model.h"
 
 static size_t bytes_of(const zr_block *block, int64_t elements)
 {

@@ -1,6 +1,6 @@
 // The block of Llama and its variants: its layers, and what they keep and scratch.
 #include "layers/block.h"
-#include "model/llama.h"
+#include "model/llama_model.h"
 
 // Over each head of `heads` in a row of activations.
 static zr_norm norm_of_heads(const zr_lm_unit *hyper, const zr_block *block, int64_t heads)

@@ -6,6 +6,7 @@
 #define ZR_MODEL_ARCHITECTURE_H
 
 #include "base/alloc.h"
+#include "model/lm_fields.h"
 #include <zero/gpt2.h>
 #include <zero/llama.h>
 
@@ -41,12 +42,11 @@ typedef struct zr_lm_shape { // what any part of the program may know of any lan
 } zr_lm_shape;
 
 typedef struct zr_tiles { int64_t embedding, attention, mlp; } zr_tiles; // parts; 0, 1: whole
+enum { ZR_TILED = 3 }; // of those
 
 #define ZR_MOST_WEIGHT_TILES 256
 
 struct zr_lm_design;
-struct zr_model_json;
-
 typedef struct zr_architecture {
     const char *const *model_types; // in config.json; NULL-terminated
     const char *file_prefix;        // before a tensor's name in files
@@ -57,9 +57,8 @@ typedef struct zr_architecture {
     void (*write)(const zr_lm_config *config, zr_buffer *out); // lines of the object, each with its comma
     zero_status (*check)(const zr_lm_config *config, zero_error *error);
     zr_lm_shape (*shape)(const zr_lm_config *config);
-    void (*set_vocabulary)(zr_lm_config *config, int64_t tokens);
-    zr_tiles (*tiles)(const zr_lm_config *config);
-    void (*set_tiles)(zr_lm_config *config, const zr_tiles *tiles);
+    const zr_lm_field *vocabulary; // of the architecture's struct
+    const zr_lm_field *tiles;      // (ZR_TILED) in the order of zr_tiles
     void (*design)(const zr_lm_config *config, struct zr_lm_design *out);
 } zr_architecture;
 

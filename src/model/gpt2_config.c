@@ -16,43 +16,24 @@ static void read_requirements(zr_model_json *file)
 
 void zr_gpt2_config_read(zr_model_json *file, zr_lm_config *out)
 {
-    static const int64_t four_times = 0;
-    static const double epsilon = 1e-5, range = 0.02, dropout = 0.1; // what transformers takes where the file is silent
-    zero_gpt2_config *config = &out->gpt2;
-    zero_gpt2_defaults(config);
+    zero_gpt2_defaults(&out->gpt2);
     read_requirements(file);
-    config->vocab_size = zr_model_json_size(file, "vocab_size", NULL);
-    config->n_positions = zr_model_json_size(file, "n_positions", NULL);
-    config->n_embd = zr_model_json_size(file, "n_embd", NULL);
-    config->n_layer = zr_model_json_size(file, "n_layer", NULL);
-    config->n_head = zr_model_json_size(file, "n_head", NULL);
-    config->n_inner = zr_model_json_size(file, "n_inner", &four_times);
-    config->layer_norm_epsilon = (float)zr_model_json_real(file, "layer_norm_epsilon", &epsilon);
-    config->initializer_range = (float)zr_model_json_real(file, "initializer_range", &range);
-    config->resid_pdrop = (float)zr_model_json_real(file, "resid_pdrop", &dropout);
-    config->embd_pdrop = (float)zr_model_json_real(file, "embd_pdrop", &dropout);
-    config->attn_pdrop = (float)zr_model_json_real(file, "attn_pdrop", &dropout);
+    zr_lm_fields_read(zr_gpt2_fields, ZR_GPT2_VOCABULARY, ZR_GPT2_ATTENTION_DROPOUT, file,
+                      &out->gpt2);
 }
 
 void zr_gpt2_config_write(const zr_lm_config *of, zr_buffer *out)
 {
     const zero_gpt2_config *config = &of->gpt2;
     zr_buffer_printf(out, "  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
-    zr_model_json_put_size(out, "vocab_size", config->vocab_size);
-    zr_model_json_put_size(out, "n_positions", config->n_positions);
+    zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_VOCABULARY, ZR_GPT2_POSITIONS, config, out);
     zr_model_json_put_size(out, "n_ctx", config->n_positions);
-    zr_model_json_put_size(out, "n_embd", config->n_embd);
-    zr_model_json_put_size(out, "n_layer", config->n_layer);
-    zr_model_json_put_size(out, "n_head", config->n_head);
+    zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_WIDTH, ZR_GPT2_HEADS, config, out);
     if (config->n_inner == 0 || config->n_inner == 4 * config->n_embd)
         zr_buffer_printf(out, "  \"n_inner\": null,\n");
     else
-        zr_model_json_put_size(out, "n_inner", config->n_inner);
-    zr_model_json_put_float(out, "layer_norm_epsilon", config->layer_norm_epsilon);
-    zr_model_json_put_float(out, "initializer_range", config->initializer_range);
-    zr_model_json_put_float(out, "resid_pdrop", config->resid_pdrop);
-    zr_model_json_put_float(out, "embd_pdrop", config->embd_pdrop);
-    zr_model_json_put_float(out, "attn_pdrop", config->attn_pdrop);
+        zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_INNER, ZR_GPT2_INNER, config, out);
+    zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_EPSILON, ZR_GPT2_ATTENTION_DROPOUT, config, out);
     zr_buffer_printf(out, "  \"activation_function\": \"gelu_new\",\n  \"scale_attn_weights\": true,\n"
                           "  \"scale_attn_by_inverse_layer_idx\": false,\n  \"reorder_and_upcast_attn\": false,\n"
                           "  \"tie_word_embeddings\": true,\n");

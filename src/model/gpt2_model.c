@@ -3,7 +3,7 @@
 
 #include "base/struct_take.h"
 
-#include <math.h>
+#include <stddef.h>
 
 // It writes into the struct of a program that may be older, and is not told its size.
 _Static_assert(sizeof(zero_gpt2_config) == ZR_STRUCT_UPTO(zero_gpt2_config, tiles_mlp),
@@ -25,51 +25,39 @@ void zero_gpt2_defaults(zero_gpt2_config *config)
     };
 }
 
-static zero_status size_check(const char *name, int64_t value, int64_t limit, zero_error *error)
-{
-    if (value < 1 || value > limit)
-        return zr_fail(error, ZERO_ERR_USAGE, "GPT-2: %s is %lld: it must be 1 to %lld", name, (long long)value,
-                       (long long)limit);
-    return ZERO_OK;
-}
-
-static zero_status dropout_check(const char *name, float p, zero_error *error)
-{
-    if (!(p >= 0 && p < 1))
-        return zr_fail(error, ZERO_ERR_USAGE, "GPT-2: %s is %g: a probability from 0 to below 1 is needed", name,
-                       (double)p);
-    return ZERO_OK;
-}
-
-static zero_status tiles_check(const char *name, int64_t tiles, zero_error *error)
-{
-    return tiles ? size_check(name, tiles, ZR_MOST_WEIGHT_TILES, error) : ZERO_OK;
-}
+#define FIELD(key_, kind_)                                                                         \
+    .key = #key_, .kind = ZR_FIELD_##kind_, .at = offsetof(zero_gpt2_config, key_)
+const zr_lm_field zr_gpt2_fields[ZR_GPT2_FIELDS] = {
+    [ZR_GPT2_VOCABULARY] = {FIELD(vocab_size, SIZE), .most = INT32_MAX},
+    [ZR_GPT2_POSITIONS] = {FIELD(n_positions, SIZE), .most = 1 << 24},
+    [ZR_GPT2_WIDTH] = {FIELD(n_embd, SIZE), .most = 1 << 20},
+    [ZR_GPT2_LAYERS] = {FIELD(n_layer, SIZE), .most = 1 << 16},
+    [ZR_GPT2_HEADS] = {FIELD(n_head, SIZE), .most_at = offsetof(zero_gpt2_config, n_embd)},
+    [ZR_GPT2_INNER] = {FIELD(n_inner, OPTIONAL), .most = 1 << 22},
+    [ZR_GPT2_EPSILON] = {FIELD(layer_norm_epsilon, EPSILON), .otherwise = 1e-5},
+    [ZR_GPT2_DEVIATION] = {FIELD(initializer_range, DEVIATION), .otherwise = 0.02},
+    [ZR_GPT2_RESIDUAL_DROPOUT] = {FIELD(resid_pdrop, PROBABILITY), .otherwise = 0.1},
+    [ZR_GPT2_EMBEDDING_DROPOUT] = {FIELD(embd_pdrop, PROBABILITY), .otherwise = 0.1},
+    [ZR_GPT2_ATTENTION_DROPOUT] = {FIELD(attn_pdrop, PROBABILITY), .otherwise = 0.1},
+    [ZR_GPT2_TILES] = {FIELD(tiles_embedding, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
+    [ZR_GPT2_TILES + 1] = {FIELD(tiles_attention, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
+    [ZR_GPT2_TILES + 2] = {FIELD(tiles_mlp, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
+};
+#undef FIELD
 
 zero_status zr_gpt2_check(const zero_gpt2_config *config, zero_error *error)
 {
-    ZERO_TRY(size_check("vocab_size", config->vocab_size, INT32_MAX, error));
-    ZERO_TRY(size_check("n_positions", config->n_positions, 1 << 24, error));
-    ZERO_TRY(size_check("n_embd", config->n_embd, 1 << 20, error));
-    ZERO_TRY(size_check("n_layer", config->n_layer, 1 << 16, error));
-    ZERO_TRY(size_check("n_head", config->n_head, config->n_embd, error));
-    if (config->n_inner != 0)
-        ZERO_TRY(size_check("n_inner", config->n_inner, 1 << 22, error));
+    ZERO_TRY(zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_VOCABULARY, ZR_GPT2_INNER, "GPT-2", config,
+                                error));
     if (config->n_embd % config->n_head != 0)
         return zr_fail(error, ZERO_ERR_USAGE, "GPT-2: width %lld (n_embd) is not divisible by %lld heads (n_head)",
                        (long long)config->n_embd, (long long)config->n_head);
-    if (!(config->layer_norm_epsilon > 0 && config->layer_norm_epsilon < 1))
-        return zr_fail(error, ZERO_ERR_USAGE, "GPT-2: layer_norm_epsilon is %g: it must be above 0 and below 1",
-                       (double)config->layer_norm_epsilon);
-    if (!(config->initializer_range >= 0 && isfinite(config->initializer_range)))
-        return zr_fail(error, ZERO_ERR_USAGE, "GPT-2: initializer_range is %g: a finite standard deviation is needed",
-                       (double)config->initializer_range);
-    ZERO_TRY(tiles_check("tiles_embedding", config->tiles_embedding, error));
-    ZERO_TRY(tiles_check("tiles_attention", config->tiles_attention, error));
-    ZERO_TRY(tiles_check("tiles_mlp", config->tiles_mlp, error));
-    ZERO_TRY(dropout_check("resid_pdrop", config->resid_pdrop, error));
-    ZERO_TRY(dropout_check("embd_pdrop", config->embd_pdrop, error));
-    return dropout_check("attn_pdrop", config->attn_pdrop, error);
+    ZERO_TRY(zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_EPSILON, ZR_GPT2_DEVIATION, "GPT-2", config,
+                                error));
+    ZERO_TRY(zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_TILES, ZR_GPT2_TILES + 2, "GPT-2", config,
+                                error));
+    return zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_RESIDUAL_DROPOUT, ZR_GPT2_ATTENTION_DROPOUT,
+                              "GPT-2", config, error);
 }
 
 int64_t zr_gpt2_inner(const zero_gpt2_config *config)
@@ -101,23 +89,6 @@ static zr_lm_shape shape(const zr_lm_config *config)
     };
 }
 
-static void set_vocabulary(zr_lm_config *config, int64_t tokens)
-{
-    config->gpt2.vocab_size = tokens;
-}
-
-static zr_tiles tiles(const zr_lm_config *config)
-{
-    return (zr_tiles){config->gpt2.tiles_embedding, config->gpt2.tiles_attention, config->gpt2.tiles_mlp};
-}
-
-static void set_tiles(zr_lm_config *config, const zr_tiles *tiles)
-{
-    config->gpt2.tiles_embedding = tiles->embedding;
-    config->gpt2.tiles_attention = tiles->attention;
-    config->gpt2.tiles_mlp = tiles->mlp;
-}
-
 static const char *const model_types[] = {"gpt2", NULL};
 
 const zr_architecture zr_gpt2_architecture = {
@@ -129,8 +100,7 @@ const zr_architecture zr_gpt2_architecture = {
     .write = zr_gpt2_config_write,
     .check = check,
     .shape = shape,
-    .set_vocabulary = set_vocabulary,
-    .tiles = tiles,
-    .set_tiles = set_tiles,
+    .vocabulary = &zr_gpt2_fields[ZR_GPT2_VOCABULARY],
+    .tiles = &zr_gpt2_fields[ZR_GPT2_TILES],
     .design = zr_gpt2_design,
 };

@@ -10,6 +10,23 @@ enum zr_gpt2_block_tensor { // by which the design numbers them
     ZR_LN2_W, ZR_LN2_B, ZR_FC_W, ZR_FC_B, ZR_MLP_PROJ_W, ZR_MLP_PROJ_B, ZR_BLOCK_TENSORS
 };
 
+enum zr_gpt2_field { // in the order of config.json
+    ZR_GPT2_VOCABULARY,
+    ZR_GPT2_POSITIONS,
+    ZR_GPT2_WIDTH,
+    ZR_GPT2_LAYERS,
+    ZR_GPT2_HEADS,
+    ZR_GPT2_INNER,
+    ZR_GPT2_EPSILON,
+    ZR_GPT2_DEVIATION,
+    ZR_GPT2_RESIDUAL_DROPOUT,
+    ZR_GPT2_EMBEDDING_DROPOUT,
+    ZR_GPT2_ATTENTION_DROPOUT,
+    ZR_GPT2_TILES,
+    ZR_GPT2_FIELDS = ZR_GPT2_TILES + ZR_TILED // the last are in no file
+};
+extern const zr_lm_field zr_gpt2_fields[ZR_GPT2_FIELDS];
+
 zero_status zr_gpt2_check(const zero_gpt2_config *config, zero_error *error); // ZERO_ERR_USAGE with the numbers
 int64_t zr_gpt2_inner(const zero_gpt2_config *config); // width of the MLP, 0 resolved
 // The slots of its architecture that have files of their own: gpt2_spec.c, gpt2_config.c, gpt2_design.c.

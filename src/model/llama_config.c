@@ -52,12 +52,7 @@ static void read_requirements(zr_model_json *file, const variant_facts *facts)
 static void read_sizes(zr_model_json *file, const variant_facts *facts, zero_llama_config *config)
 {
     static const int64_t none = 0;
-    config->vocab_size = zr_model_json_size(file, "vocab_size", NULL);
-    config->max_positions = zr_model_json_size(file, "max_position_embeddings", NULL);
-    config->hidden_size = zr_model_json_size(file, "hidden_size", NULL);
-    config->intermediate_size = zr_model_json_size(file, "intermediate_size", NULL);
-    config->n_layer = zr_model_json_size(file, "num_hidden_layers", NULL);
-    config->n_head = zr_model_json_size(file, "num_attention_heads", NULL);
+    zr_lm_fields_read(zr_llama_fields, ZR_LLAMA_VOCABULARY, ZR_LLAMA_HEADS, file, config);
     config->n_kv_head = zr_model_json_size(file, "num_key_value_heads", facts->needs_kv_heads ? NULL : &none);
     config->head_dim = zr_model_json_size(file, "head_dim", &facts->head_dim);
     if (facts->window) // absent is the default, null is none
@@ -66,10 +61,7 @@ static void read_sizes(zr_model_json *file, const variant_facts *facts, zero_lla
 
 static void read_settings(zr_model_json *file, const variant_facts *facts, zero_llama_config *config)
 {
-    static const double epsilon = 1e-6, range = 0.02, zero = 0;
-    config->rms_norm_eps = (float)zr_model_json_real(file, "rms_norm_eps", &epsilon);
-    config->initializer_range = (float)zr_model_json_real(file, "initializer_range", &range);
-    config->attention_dropout = (float)zr_model_json_real(file, "attention_dropout", &zero);
+    zr_lm_fields_read(zr_llama_fields, ZR_LLAMA_EPSILON, ZR_LLAMA_DROPOUT, file, config);
     config->tied = zr_model_json_bool(file, "tie_word_embeddings", false);
     config->output_bias = facts->reads_attention_bias && zr_model_json_bool(file, "attention_bias", false);
     config->qkv_bias = facts->qkv_bias || config->output_bias;
@@ -211,17 +203,10 @@ void zr_llama_config_write(const zr_lm_config *of, zr_buffer *out)
     const zero_llama_config *config = &of->llama;
     const variant_facts *facts = &variants[config->variant];
     zr_buffer_printf(out, "  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", facts->architecture, zr_llama_variant_name(config->variant));
-    zr_model_json_put_size(out, "vocab_size", config->vocab_size);
-    zr_model_json_put_size(out, "max_position_embeddings", config->max_positions);
-    zr_model_json_put_size(out, "hidden_size", config->hidden_size);
-    zr_model_json_put_size(out, "intermediate_size", config->intermediate_size);
-    zr_model_json_put_size(out, "num_hidden_layers", config->n_layer);
-    zr_model_json_put_size(out, "num_attention_heads", config->n_head);
+    zr_lm_fields_write(zr_llama_fields, ZR_LLAMA_VOCABULARY, ZR_LLAMA_HEADS, config, out);
     zr_model_json_put_size(out, "num_key_value_heads", zr_llama_kv_heads(config));
     zr_model_json_put_size(out, "head_dim", zr_llama_head_dim(config));
-    zr_model_json_put_float(out, "rms_norm_eps", config->rms_norm_eps);
-    zr_model_json_put_float(out, "initializer_range", config->initializer_range);
-    zr_model_json_put_float(out, "attention_dropout", config->attention_dropout);
+    zr_lm_fields_write(zr_llama_fields, ZR_LLAMA_EPSILON, ZR_LLAMA_DROPOUT, config, out);
     write_rope(&config->rope, out);
     write_variant(config, facts, out);
     zr_buffer_printf(out, "  \"hidden_act\": \"silu\",\n");

@@ -4,6 +4,7 @@
 #include "base/struct_take.h"
 
 #include <math.h>
+#include <stddef.h>
 
 // It writes into the struct of a program that may be older, and is not told its size.
 _Static_assert(sizeof(zero_llama_config) == ZR_STRUCT_UPTO(zero_llama_config, tiles_mlp),
@@ -55,24 +56,36 @@ int64_t zr_llama_kv_heads(const zero_llama_config *config)
     return config->n_kv_head ? config->n_kv_head : config->n_head;
 }
 
-static zero_status size_check(const char *name, int64_t value, int64_t limit, zero_error *error)
-{
-    if (value < 1 || value > limit)
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: %s is %lld: it must be 1 to %lld", name, (long long)value, (long long)limit);
-    return ZERO_OK;
-}
-
-static zero_status optional_check(const char *name, int64_t value, int64_t limit, zero_error *error)
-{
-    return value ? size_check(name, value, limit, error) : ZERO_OK;
-}
+#define FIELD(member, kind_) .kind = ZR_FIELD_##kind_, .at = offsetof(zero_llama_config, member)
+const zr_lm_field zr_llama_fields[ZR_LLAMA_FIELDS] = {
+    [ZR_LLAMA_VOCABULARY] = {"vocab_size", FIELD(vocab_size, SIZE), .most = INT32_MAX},
+    [ZR_LLAMA_POSITIONS] = {"max_position_embeddings", FIELD(max_positions, SIZE), .most = 1 << 30},
+    [ZR_LLAMA_WIDTH] = {"hidden_size", FIELD(hidden_size, SIZE), .most = 1 << 20},
+    [ZR_LLAMA_INNER] = {"intermediate_size", FIELD(intermediate_size, SIZE), .most = 1 << 22},
+    [ZR_LLAMA_LAYERS] = {"num_hidden_layers", FIELD(n_layer, SIZE), .most = 1 << 16},
+    [ZR_LLAMA_HEADS] = {"num_attention_heads", FIELD(n_head, SIZE), .most = 1 << 16},
+    [ZR_LLAMA_KV_HEADS] = {"num_key_value_heads", FIELD(n_kv_head, OPTIONAL),
+                           .most_at = offsetof(zero_llama_config, n_head)},
+    [ZR_LLAMA_HEAD_DIM] = {"head_dim", FIELD(head_dim, OPTIONAL), .most = ZR_LLAMA_MOST_HEAD_DIM},
+    [ZR_LLAMA_WINDOW] = {"sliding_window", FIELD(sliding_window, OPTIONAL), .most = INT64_MAX},
+    [ZR_LLAMA_EPSILON] = {"rms_norm_eps", FIELD(rms_norm_eps, EPSILON), .otherwise = 1e-6},
+    [ZR_LLAMA_DEVIATION] = {"initializer_range", FIELD(initializer_range, DEVIATION),
+                            .otherwise = 0.02},
+    [ZR_LLAMA_DROPOUT] = {"attention_dropout", FIELD(attention_dropout, PROBABILITY)},
+    [ZR_LLAMA_ORIGINAL] = {"original_max_position_embeddings",
+                           FIELD(rope.original_max_positions, OPTIONAL), .most = 1 << 30},
+    [ZR_LLAMA_TILES] = {"tiles_embedding", FIELD(tiles_embedding, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
+    [ZR_LLAMA_TILES + 1] = {"tiles_attention", FIELD(tiles_attention, OPTIONAL),
+                            .most = ZR_MOST_WEIGHT_TILES},
+    [ZR_LLAMA_TILES + 2] = {"tiles_mlp", FIELD(tiles_mlp, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
+};
+#undef FIELD
 
 static zero_status heads_check(const zero_llama_config *config, zero_error *error)
 {
     int64_t kv = zr_llama_kv_heads(config);
-    ZERO_TRY(size_check("num_attention_heads", config->n_head, 1 << 16, error));
-    ZERO_TRY(optional_check("num_key_value_heads", config->n_kv_head, config->n_head, error));
-    ZERO_TRY(optional_check("head_dim", config->head_dim, ZR_LLAMA_MOST_HEAD_DIM, error));
+    ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_HEADS, ZR_LLAMA_HEAD_DIM, "Llama", config,
+                                error));
     if (!config->head_dim && config->hidden_size % config->n_head != 0)
         return zr_fail(error, ZERO_ERR_USAGE, "Llama: width %lld (hidden_size) is not divisible by %lld heads (num_attention_heads), and head_dim is not given",
                        (long long)config->hidden_size, (long long)config->n_head);
@@ -107,36 +120,24 @@ static zero_status rope_check(const zero_llama_config *config, zero_error *error
                                              isfinite(rope->beta_fast + rope->beta_slow + rope->attention_factor + rope->mscale + rope->mscale_all_dim)))
         return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"yarn\" with beta_fast %g, beta_slow %g, attention_factor %g, mscale %g, mscale_all_dim %g: none may be negative",
                        rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale, rope->mscale_all_dim);
-    return optional_check("original_max_position_embeddings", rope->original_max_positions, 1 << 30, error);
-}
-
-static zero_status numbers_check(const zero_llama_config *config, zero_error *error)
-{
-    if (!(config->rms_norm_eps > 0 && config->rms_norm_eps < 1))
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rms_norm_eps is %g: it must be above 0 and below 1", (double)config->rms_norm_eps);
-    if (!(config->initializer_range >= 0 && isfinite(config->initializer_range)))
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: initializer_range is %g: a finite standard deviation is needed", (double)config->initializer_range);
-    if (!(config->attention_dropout >= 0 && config->attention_dropout < 1))
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: attention_dropout is %g: a probability from 0 to below 1 is needed", (double)config->attention_dropout);
-    return ZERO_OK;
+    return zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_ORIGINAL, ZR_LLAMA_ORIGINAL, "Llama",
+                              config, error);
 }
 
 zero_status zr_llama_check(const zero_llama_config *config, zero_error *error)
 {
     if (config->variant < 0 || config->variant >= ZERO_LLAMA_VARIANT_COUNT)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_llama_config: variant is %d: there are %d", (int)config->variant, ZERO_LLAMA_VARIANT_COUNT);
-    ZERO_TRY(size_check("vocab_size", config->vocab_size, INT32_MAX, error));
-    ZERO_TRY(size_check("max_position_embeddings", config->max_positions, 1 << 30, error));
-    ZERO_TRY(size_check("hidden_size", config->hidden_size, 1 << 20, error));
-    ZERO_TRY(size_check("intermediate_size", config->intermediate_size, 1 << 22, error));
-    ZERO_TRY(size_check("num_hidden_layers", config->n_layer, 1 << 16, error));
-    ZERO_TRY(optional_check("sliding_window", config->sliding_window, INT64_MAX, error));
+    ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_VOCABULARY, ZR_LLAMA_LAYERS, "Llama",
+                                config, error));
+    ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_WINDOW, ZR_LLAMA_WINDOW, "Llama", config,
+                                error));
     ZERO_TRY(heads_check(config, error));
     ZERO_TRY(rope_check(config, error));
-    ZERO_TRY(optional_check("tiles_embedding", config->tiles_embedding, ZR_MOST_WEIGHT_TILES, error));
-    ZERO_TRY(optional_check("tiles_attention", config->tiles_attention, ZR_MOST_WEIGHT_TILES, error));
-    ZERO_TRY(optional_check("tiles_mlp", config->tiles_mlp, ZR_MOST_WEIGHT_TILES, error));
-    return numbers_check(config, error);
+    ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_TILES, ZR_LLAMA_TILES + 2, "Llama",
+                                config, error));
+    return zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_EPSILON, ZR_LLAMA_DROPOUT, "Llama", config,
+                              error);
 }
 
 static zero_status check(const zr_lm_config *config, zero_error *error)
@@ -163,23 +164,6 @@ static zr_lm_shape shape(const zr_lm_config *config)
     };
 }
 
-static void set_vocabulary(zr_lm_config *config, int64_t tokens)
-{
-    config->llama.vocab_size = tokens;
-}
-
-static zr_tiles tiles(const zr_lm_config *config)
-{
-    return (zr_tiles){config->llama.tiles_embedding, config->llama.tiles_attention, config->llama.tiles_mlp};
-}
-
-static void set_tiles(zr_lm_config *config, const zr_tiles *tiles)
-{
-    config->llama.tiles_embedding = tiles->embedding;
-    config->llama.tiles_attention = tiles->attention;
-    config->llama.tiles_mlp = tiles->mlp;
-}
-
 #define NAME(name) #name,
 static const char *const model_types[] = {ZERO_LLAMA_VARIANTS(NAME) NULL};
 #undef NAME
@@ -193,8 +177,7 @@ const zr_architecture zr_llama_architecture = {
     .write = zr_llama_config_write,
     .check = check,
     .shape = shape,
-    .set_vocabulary = set_vocabulary,
-    .tiles = tiles,
-    .set_tiles = set_tiles,
+    .vocabulary = &zr_llama_fields[ZR_LLAMA_VOCABULARY],
+    .tiles = &zr_llama_fields[ZR_LLAMA_TILES],
     .design = zr_llama_design,
 };

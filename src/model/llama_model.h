@@ -12,6 +12,14 @@ enum zr_llama_block_tensor { // by which the design numbers them; biases, Q_NORM
     ZR_LLAMA_GATE_W, ZR_LLAMA_GATE_B, ZR_LLAMA_UP_W, ZR_LLAMA_UP_B, ZR_LLAMA_DOWN_W, ZR_LLAMA_DOWN_B, ZR_LLAMA_TENSORS
 };
 
+enum zr_llama_field { // to ZR_LLAMA_DROPOUT in the order of config.json
+    ZR_LLAMA_VOCABULARY, ZR_LLAMA_POSITIONS, ZR_LLAMA_WIDTH, ZR_LLAMA_INNER, ZR_LLAMA_LAYERS,
+    ZR_LLAMA_HEADS, ZR_LLAMA_KV_HEADS, ZR_LLAMA_HEAD_DIM,
+    ZR_LLAMA_EPSILON, ZR_LLAMA_DEVIATION, ZR_LLAMA_DROPOUT, ZR_LLAMA_WINDOW, ZR_LLAMA_ORIGINAL,
+    ZR_LLAMA_TILES, ZR_LLAMA_FIELDS = ZR_LLAMA_TILES + ZR_TILED // the last are in no file
+};
+extern const zr_lm_field zr_llama_fields[ZR_LLAMA_FIELDS];
+
 #define ZR_LLAMA_MOST_HEAD_DIM 1024
 
 zero_status zr_llama_check(const zero_llama_config *config, zero_error *error); // ZERO_ERR_USAGE with the numbers

@@ -4,7 +4,7 @@
 #ifndef ZR_MODEL_TENSOR_HANDLE_H
 #define ZR_MODEL_TENSOR_HANDLE_H
 
-#include "base/status.h"
+#include "base/errors.h"
 #include <zero/model.h>
 
 typedef struct zr_tp_split { // how tensor parallelism splits the whole tensor: see zero_tensor_desc

@@ -5,7 +5,7 @@
 #include "layers_harness.h"
 #include "base/dtype.h"
 #include "layers/lm_units.h"
-#include "model/llama.h"
+#include "model/llama_model.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

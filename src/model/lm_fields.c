@@ -1,0 +1,98 @@
+// Sizes and floats by where they lie in an architecture's struct.
+#include "model/lm_fields.h"
+#include "model/model_json.h"
+#include <math.h>
+
+static bool is_size(const zr_lm_field *field)
+{
+    return field->kind == ZR_FIELD_SIZE || field->kind == ZR_FIELD_OPTIONAL;
+}
+
+static int64_t *size_at(const void *config, size_t at)
+{
+    return (int64_t *)((char *)config + at);
+}
+
+static float *float_at(const void *config, size_t at)
+{
+    return (float *)((char *)config + at);
+}
+
+int64_t zr_lm_field_size(const zr_lm_field *field, const void *config)
+{
+    return *size_at(config, field->at);
+}
+
+void zr_lm_field_set_size(const zr_lm_field *field, void *config, int64_t value)
+{
+    *size_at(config, field->at) = value;
+}
+
+static zero_status size_check(const zr_lm_field *field, const char *title, const void *config,
+                              zero_error *error)
+{
+    int64_t value = zr_lm_field_size(field, config);
+    int64_t most = field->most ? field->most : *size_at(config, field->most_at);
+    if ((value >= 1 && value <= most) || (value == 0 && field->kind == ZR_FIELD_OPTIONAL))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is %lld: it must be 1 to %lld", title, field->key,
+                   (long long)value, (long long)most);
+}
+
+static zero_status float_check(const zr_lm_field *field, const char *title, const void *config,
+                               zero_error *error)
+{
+    static const char *const needs[] = {
+        [ZR_FIELD_EPSILON] = "it must be above 0 and below 1",
+        [ZR_FIELD_DEVIATION] = "a finite standard deviation is needed",
+        [ZR_FIELD_PROBABILITY] = "a probability from 0 to below 1 is needed",
+    };
+    float value = *float_at(config, field->at);
+    bool good[] = {
+        [ZR_FIELD_EPSILON] = value > 0 && value < 1,
+        [ZR_FIELD_DEVIATION] = value >= 0 && isfinite(value),
+        [ZR_FIELD_PROBABILITY] = value >= 0 && value < 1,
+    };
+    if (good[field->kind])
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is %g: %s", title, field->key, (double)value,
+                   needs[field->kind]);
+}
+
+zero_status zr_lm_fields_check(const zr_lm_field *fields, int first, int last, const char *title,
+                               const void *config, zero_error *error)
+{
+    for (int i = first; i <= last; i++) {
+        if (is_size(&fields[i]))
+            ZERO_TRY(size_check(&fields[i], title, config, error));
+        else
+            ZERO_TRY(float_check(&fields[i], title, config, error));
+    }
+    return ZERO_OK;
+}
+
+void zr_lm_fields_read(const zr_lm_field *fields, int first, int last, zr_model_json *file,
+                       void *config)
+{
+    static const int64_t none = 0;
+    for (int i = first; i <= last; i++) {
+        const zr_lm_field *field = &fields[i];
+        const int64_t *otherwise = field->kind == ZR_FIELD_OPTIONAL ? &none : NULL;
+        if (is_size(field))
+            *size_at(config, field->at) = zr_model_json_size(file, field->key, otherwise);
+        else
+            *float_at(config, field->at) = (float)zr_model_json_real(file, field->key,
+                                                                     &field->otherwise);
+    }
+}
+
+void zr_lm_fields_write(const zr_lm_field *fields, int first, int last, const void *config,
+                        zr_buffer *out)
+{
+    for (int i = first; i <= last; i++) {
+        if (is_size(&fields[i]))
+            zr_model_json_put_size(out, fields[i].key, zr_lm_field_size(&fields[i], config));
+        else
+            zr_model_json_put_float(out, fields[i].key, *float_at(config, fields[i].at));
+    }
+}
