@@ -11,6 +11,10 @@
 // ZERO_ERR_USAGE inside of a step, also between the micro-batches of an accumulation, and change nothing. So do those that change states,
 // or save a checkpoint, while a checkpoint is being written (from zero_begin_checkpoint to zero_end_checkpoint).
 //
+// A communicator has one engine at a time, since it counts that engine's messages: a second zero_initialize on it, and whatever makes an engine
+// of its own there (zero_train, zero_eval, zero_verify, zero_bench), answers ZERO_ERR_USAGE until zero_destroy. Several engines of a process have
+// a communicator each.
+//
 // Threading: an engine belongs to one thread. Every function here is collective (all ranks of the communicator call it, in
 // the same order) unless it says otherwise. After an error only zero_destroy may be called, unless it was the
 // ZERO_ERR_USAGE of a call out of order or with wrong arguments.
@@ -29,7 +33,7 @@ typedef struct zero_engine zero_engine;
 typedef struct zero_options {
     size_t struct_size;       // sizeof(zero_options)
     const zero_model *model;  // outlives the engine
-    zero_comm *comm;          // outlives the engine
+    zero_comm *comm;          // outlives the engine; has one at a time
     const char *config_path;  // a DeepSpeed JSON file, or NULL
     const char *config_text;  // or its text, or NULL: all defaults
     zero_shape shape;         // of a micro-batch; batch 0: from the configuration; larger ones are refused, eval may use smaller

@@ -103,8 +103,8 @@ struct zero_comm {
     zero_traffic traffic;   // counted here, in communicator.c, once for all implementations
     uint64_t message_hash; int64_t message_count; // of (op, slot, shard_elems) of operations on windows since zr_comm_hash_reset; of those
     struct zr_courier *courier; // NULL: what was started is carried out in its wait
-    bool may_overlap;       // its waits may run on a courier
-    zr_recorder *recorder;  // of collectives and waits, the engine's; NULL: nothing is recorded
+    bool may_overlap, attached; // its waits may run on a courier; an engine computes with it (attach.h)
+    zr_recorder *recorder;  // of collectives and waits (zr_comm_record); NULL: nothing is recorded
     void *impl;
 };
 

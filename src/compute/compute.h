@@ -125,6 +125,8 @@ zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_que
 // that are.
 zero_status zr_backend_find(const char *name, const char *isa, const zr_backend **out, zero_error *error);
 void zr_queue_close(zr_queue *queue);
+// The same queue with another scratch of products: on its thread, until it is closed or recorded.
+zr_queue zr_queue_with_scratch(const zr_queue *queue, void *scratch, size_t bytes);
 // Records every call of the queue's backend from here on, until zr_queue_record_end (recording.c). The recorder outlives that.
 typedef struct zr_recording zr_recording;
 typedef struct zr_recorder zr_recorder;

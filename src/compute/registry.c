@@ -130,6 +130,14 @@ void zr_queue_close(zr_queue *queue)
     zr_free(queue);
 }
 
+zr_queue zr_queue_with_scratch(const zr_queue *queue, void *scratch, size_t bytes)
+{
+    zr_queue other = *queue;
+    other.scratch = scratch;
+    other.scratch_bytes = bytes;
+    return other;
+}
+
 static bool stored_in(zero_dtype dtype)
 {
     return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/random.h"
+#include "comm/attach.h"
 #include "engine/create.h"
 #include "engine/engine_state.h"
 
@@ -174,6 +175,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
 {
     zero_engine *engine = zr_alloc(sizeof *engine, error);
     if (!engine) {
+        zr_comm_detach(parts->comm);
         release_parts(parts->plan, parts->config, parts->queue);
         return end_waits(parts->comm, ZERO_ERR_MEMORY, error);
     }
@@ -181,8 +183,6 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     engine->config = parts->config;
     engine->queue = parts->queue;
     engine->comm = parts->comm;
-    if (!engine->comm->courier)
-        engine->comm->threads = parts->queue->threads;
     engine->logger = parts->logger;
     engine->changes = parts->changes;
     engine->seed = parts->seed;
@@ -223,7 +223,6 @@ void zero_destroy(zero_engine *engine)
     }
     zr_delayed_destroy(engine->delayed);
     zr_queue_record_end(engine->queue, engine->recording);
-    engine->comm->recorder = NULL;
     zr_window_destroy(&engine->params);
     zr_window_destroy(&engine->gathers);
     zr_window_destroy(&engine->grads);
@@ -239,6 +238,7 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->gathering);
     zr_free(engine->collecting);
     zr_free(engine->squares);
+    zr_comm_detach(engine->comm);
     release_parts(engine->plan, engine->config, engine->queue);
     zr_free(engine);
 }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "comm/attach.h"
 #include "engine/engine_state.h"
 
 #include <pthread.h>
@@ -170,7 +171,8 @@ void zr_delayed_record(zero_engine *engine, zr_recorder *recorder)
 {
     if (engine->delayed)
         pthread_mutex_lock(&engine->delayed->lock);
-    engine->recorder = engine->comm->recorder = recorder;
+    engine->recorder = recorder;
+    zr_comm_record(engine->comm, recorder);
     if (engine->delayed)
         pthread_mutex_unlock(&engine->delayed->lock);
 }

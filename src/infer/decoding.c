@@ -76,7 +76,6 @@ zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *co
 
 zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config, const zr_decoding_limits *limits, zr_decoding *out, zero_error *error)
 {
-    zr_queue *queue = zr_engine_queue(engine);
     zr_decoding *d = out;
     room room;
     *d = decoding_of(engine, config, limits);
@@ -93,18 +92,13 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config, co
     d->windows = zr_arena_take(&d->arena, room.windows);
     d->candidates = zr_arena_take(&d->arena, room.candidates);
     d->workspace = zr_arena_take(&d->arena, room.workspace);
-    d->queue_scratch = queue->scratch;
-    d->queue_scratch_bytes = queue->scratch_bytes;
-    queue->scratch = zr_arena_take(&d->arena, room.scratch);
-    queue->scratch_bytes = room.scratch;
+    d->scratch = zr_arena_take(&d->arena, room.scratch);
+    d->scratch_bytes = room.scratch;
     return ZERO_OK;
 }
 
 void zr_decoding_close(zr_decoding *decoding)
 {
-    zr_queue *queue = zr_engine_queue(decoding->engine);
-    queue->scratch = decoding->queue_scratch;
-    queue->scratch_bytes = decoding->queue_scratch_bytes;
     zr_arena_destroy(&decoding->arena);
 }
 
@@ -112,6 +106,8 @@ static zero_status pass_unit(void *user, zero_context *context, zero_error *erro
 {
     zr_decoding *d = user;
     zero_context mine = *context;
+    zr_queue queue = zr_queue_with_scratch(context->queue, d->scratch, d->scratch_bytes);
+    mine.queue = &queue;
     mine.workspace = d->workspace;
     mine.shape = (zero_shape){.batch = 1, .seq = d->step->rows, .threads = context->shape.threads, .dtype = context->shape.dtype};
     mine.error = error;

@@ -33,12 +33,11 @@ typedef struct zr_decoding {
     // Of a pass:
     const zr_decode_step *step;
     void *stream[2];            // (rows, width) of the stream's type, into and out of a unit, in turn
-    void *workspace;
+    void *workspace, *scratch;  // scratch: of products
+    size_t scratch_bytes;
     int turn;
     zr_ledger ledger;
     zr_arena arena;
-    void *queue_scratch;        // of the engine's queue, which lends it to this one's products
-    size_t queue_scratch_bytes;
 } zr_decoding;
 
 // Whether that memory fits into the host's budget of the engine's configuration, beside what is planned: ZERO_ERR_LIMIT. Not collective.

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/struct_take.h"
 #include "comm/agree.h"
+#include "comm/attach.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"
 #include "model/unit.h"
@@ -91,7 +92,11 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     zr_plan *plan = NULL;
     zr_lm_changes changes = 0;
     *out = NULL;
-    zero_status status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, ZR_MAX(options->threads, 1), &queue, error);
+    int threads = ZR_MAX(options->threads, 1);
+    zero_status status = zr_comm_attach(options->comm, threads, error);
+    bool attached = status == ZERO_OK;
+    if (attached)
+        status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, threads, &queue, error);
     if (status == ZERO_OK)
         status = zr_tiling_check(config, options->model, error);
     if (status == ZERO_OK)
@@ -102,6 +107,8 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         status = zr_comm_overlap(options->comm, error);
     status = zr_comm_agree(options->comm, status, error);
     if (status != ZERO_OK) {
+        if (attached)
+            zr_comm_detach(options->comm);
         zr_plan_destroy(plan);
         zr_queue_close(queue);
         zr_config_destroy(config);
