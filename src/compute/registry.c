@@ -1,4 +1,4 @@
-// Which backends this build has, and which one a queue gets. The only place that asks the processor what it offers.
+// Which backends this build has, which of them the processor offers, and which one a queue gets.
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/random.h"
@@ -24,6 +24,7 @@ const zr_backend *const *zr_backends(void)
     return backends;
 }
 
+// When a queue is opened: by CPUID and the kernel, which is asked for the registers of tiles.
 static bool path_offered(const char *path, const zr_cpu_features *features)
 {
     if (strcmp(path, "amx") == 0)

@@ -1,4 +1,4 @@
-// Cutting buffers, and the scratch bytes that every backend of this processor can live with.
+// Cutting buffers, and the scratch bytes that suffice for every backend of this processor.
 #include "layers/layout.h"
 
 void *zr_carve(zr_carver *carver, size_t bytes)

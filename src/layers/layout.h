@@ -15,8 +15,9 @@ void *zr_carve(zr_carver *carver, size_t bytes);
 float *zr_carve_floats(zr_carver *carver, int64_t elements);
 void *zr_carve_as(zr_carver *carver, zero_dtype dtype, int64_t elements);
 
-// Scratch bytes that suffice on every backend of this build, for a rank of `threads` (0: 1): what is planned does not
-// depend on the machine that plans.
+// Scratch bytes that suffice on every backend that this processor offers, for a rank of `threads` (0: 1):
+// so a plan is the same whichever of them computes. Tiles of attention are wider where vectors are, and
+// another processor may plan other bytes.
 size_t zr_scratch_norm(int threads, const zr_norm *norm);
 size_t zr_scratch_attention(int threads, const zr_attention *attention);
 size_t zr_scratch_decode(int threads, const zr_attention *attention, int64_t capacity);
