@@ -190,6 +190,24 @@ static void test_traffic_is_of_this_engine(void **state)
     close_engine(&f);
 }
 
+static void test_no_barrier_in_a_step(void **state)
+{
+    for (int stage = 0; stage <= 3; stage++) {
+        fixture f;
+        zero_step_info info;
+        zero_traffic before, after;
+        char config[64];
+        snprintf(config, sizeof config, "{\"zero_optimization\": {\"stage\": %d}}", stage);
+        open_engine(&f, config);
+        zero_traffic_report(f.engine, &before);
+        assert_int_equal(one_step(&f, &info), ZERO_OK);
+        zero_traffic_report(f.engine, &after);
+        assert_true(info.updated);
+        assert_int_equal(zero_traffic_between(&before, &after).calls[ZERO_COMM_barrier], 0);
+        close_engine(&f);
+    }
+}
+
 static void test_tensor_names(void **state)
 {
     fixture f;
@@ -394,7 +412,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_of_calls), cmocka_unit_test(test_accumulation_boundary), cmocka_unit_test(test_nonfinite_skips),
         cmocka_unit_test(test_evaluation_changes_nothing), cmocka_unit_test(test_refused_calls_change_nothing),
-        cmocka_unit_test(test_missing_arguments), cmocka_unit_test(test_traffic_is_of_this_engine), cmocka_unit_test(test_tensor_names),
+        cmocka_unit_test(test_missing_arguments), cmocka_unit_test(test_traffic_is_of_this_engine), cmocka_unit_test(test_no_barrier_in_a_step),
+        cmocka_unit_test(test_tensor_names),
         cmocka_unit_test(test_ranks_must_agree), cmocka_unit_test(test_memory_of_one_rank),
         cmocka_unit_test(test_gradient_is_derivative), cmocka_unit_test(test_no_rank_is_left_behind), cmocka_unit_test(test_options)};
     return cmocka_run_group_tests(tests, NULL, NULL);
