@@ -1,7 +1,7 @@
 // A communicator has one engine at a time: a second one is refused, and the first does not notice.
 #include "harness.h"
 #include "base/alloc.h"
-#include "comm/comm.h"
+#include "comm/communicator.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 // Decoding borrows an engine's parameters and queue, and changes neither: the engine computes in its
 // own scratch while a generation is open.
-#include "tiny_engine.h"
-#include "api/decoding.h"
-#include "engine/engine.h"
+#include "../setup/tiny_engine.h"
+#include "infer/decoding.h"
+#include "engine/engine_inner.h"
 
 #include <string.h>
 
