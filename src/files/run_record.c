@@ -190,11 +190,13 @@ static zr_decay_before decay_of(const json_t *all)
 {
     if (!all)
         return ZR_DECAY_UNKNOWN;
-    return json_is_true(all) ? ZR_DECAY_ALL : json_is_false(all) ? ZR_DECAY_MATRICES : ZR_DECAY_OTHER;
+    if (json_is_boolean(all))
+        return json_is_true(all) ? ZR_DECAY_ALL : ZR_DECAY_MATRICES;
+    return ZR_DECAY_OTHER;
 }
 
-// Which tensors the configuration of a checkpoint decays, and, of a run of DeepSpeed or one that has
-// kept its value, with what.
+// Which tensors the configuration of a checkpoint decays, and, of a run of DeepSpeed or one that
+// has kept its value, with what.
 static void read_decay(const json_t *state, const zr_run_state *facts, zr_run_before *out)
 {
     const json_t *config = json_object_get(state, "config");

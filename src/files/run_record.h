@@ -61,8 +61,8 @@ json_t *zr_run_state_pack(const zr_run_state *state);
 // false: the state is another program's, and *out is empty.
 bool zr_run_state_read(const json_t *state, zr_run_state *out);
 
-// Which tensors a checkpoint's run decayed: libzero.decay_all true, false, or (of DeepSpeed's groups)
-// neither.
+// Which tensors a checkpoint's run decayed: libzero.decay_all true, false, or (of DeepSpeed's
+// groups) neither.
 typedef enum zr_decay_before {
     ZR_DECAY_UNKNOWN,
     ZR_DECAY_ALL,

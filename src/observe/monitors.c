@@ -9,6 +9,7 @@
 #include "observe/sinks.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 typedef struct monitors {
@@ -134,14 +135,15 @@ static double milliseconds(int64_t nanoseconds)
 static int add_times(const zr_observed *seen, zr_scalar *scalars)
 {
     zr_step_times times = zr_step_times_of(seen->recorder, seen->begun);
-    int count = 0;
-    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_forward, milliseconds(times.forward)};
-    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_backward, milliseconds(times.backward)};
-    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_backward_inner,
-                                   milliseconds(times.backward - times.reduce)};
-    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_backward_allreduce, milliseconds(times.reduce)};
-    scalars[count++] = (zr_scalar){ZR_SCALAR_elapsed_time_ms_step, milliseconds(times.step)};
-    return count;
+    const zr_scalar shown[] = {
+        {ZR_SCALAR_elapsed_time_ms_forward, milliseconds(times.forward)},
+        {ZR_SCALAR_elapsed_time_ms_backward, milliseconds(times.backward)},
+        {ZR_SCALAR_elapsed_time_ms_backward_inner, milliseconds(times.backward - times.reduce)},
+        {ZR_SCALAR_elapsed_time_ms_backward_allreduce, milliseconds(times.reduce)},
+        {ZR_SCALAR_elapsed_time_ms_step, milliseconds(times.step)},
+    };
+    memcpy(scalars, shown, sizeof shown);
+    return ZR_COUNT(shown);
 }
 
 // The learning rate and the loss scale are those of the next step, as DeepSpeed shows them.
@@ -153,7 +155,8 @@ static zero_status step_done(void *own, const zr_observed *seen, const zero_step
     zr_scalar scalars[ZR_SCALAR_COUNT];
     int count = 0;
     scalars[count++] = (zr_scalar){ZR_SCALAR_train_loss, info->loss};
-    scalars[count++] = (zr_scalar){ZR_SCALAR_lr, zr_schedule_lr(&config->schedule, progress.updates)};
+    scalars[count++] = (zr_scalar){ZR_SCALAR_lr,
+                                   zr_schedule_lr(&config->schedule, progress.updates)};
     if (config->loss_scale.kind != ZR_SCALE_NONE)
         scalars[count++] = (zr_scalar){ZR_SCALAR_loss_scale, progress.scale.scale};
     if (shows_times(config))

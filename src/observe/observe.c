@@ -68,7 +68,8 @@ static int64_t records_expected(const zr_plan *plan, zr_step_range kept)
     return step * (kept.first ? kept.last - kept.first + 1 : 1);
 }
 
-zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer *text, zero_error *error)
+zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer *text,
+                            zero_error *error)
 {
     char *line = text->data;
     if (text->failed) {
@@ -209,7 +210,12 @@ zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_r
     zero_comm *comm = zr_engine_comm(engine);
     ZERO_TRY(settle(zr_comm_agree(comm, make(engine, logger, kept, out, error), error), out));
     if (*out) {
-        const zr_observer observer = {.step_begun = step_begun, .step_done = step_done, .destroy = destroy, .user = *out};
+        const zr_observer observer = {
+            .step_begun = step_begun,
+            .step_done = step_done,
+            .destroy = destroy,
+            .user = *out,
+        };
         return settle(zr_engine_observe(engine, &observer, error), out);
     }
     return ZERO_OK;

@@ -21,7 +21,8 @@ static zero_status check_output(const zr_observed *seen, void **own, zero_error 
     zr_durable file;
     if (!path)
         return ZERO_OK;
-    ZERO_TRY(zr_own_check_file(path, "table of flops_profiler", zr_breakdown_flops_is_one, NULL, error));
+    ZERO_TRY(zr_own_check_file(path, "table of flops_profiler", zr_breakdown_flops_is_one, NULL,
+                               error));
     ZERO_TRY(zr_durable_open(path, &file, error));
     zr_durable_discard(&file);
     return ZERO_OK;
@@ -40,7 +41,8 @@ static int64_t owned_parameters(const zr_plan *plan, int unit)
     return parameters;
 }
 
-static zero_status make_table(const zr_observed *seen, int64_t step, zr_buffer *text, zero_error *error)
+static zero_status make_table(const zr_observed *seen, int64_t step, zr_buffer *text,
+                              zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(seen->engine);
     const zr_flops_profiler *profiler = &seen->config->flops_profiler;
@@ -68,8 +70,11 @@ static zero_status make_table(const zr_observed *seen, int64_t step, zr_buffer *
 
 static zero_status write_table(const char *path, zr_buffer *text, zero_error *error)
 {
-    zero_status status = text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path)
-                                      : zr_file_write_durable(path, text->data, text->length, error);
+    zero_status status;
+    if (text->failed)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path);
+    else
+        status = zr_file_write_durable(path, text->data, text->length, error);
     zr_buffer_free(text);
     return status;
 }

@@ -1,4 +1,5 @@
-// comms_logger: the messages of all steps, as a table at the end; verbose: those of the first one by one.
+// comms_logger: the messages of all steps, as a table at the end; verbose: those of the first step,
+// one by one.
 #include "monitor/breakdown.h"
 #include "observe/sinks.h"
 

@@ -1,5 +1,5 @@
-// The sinks of an observation: each makes something of the steps that it wants, on rank 0. A new one
-// is a table like these, named in the list of observe.c.
+// The sinks of an observation: each makes something of the steps that it wants, on rank 0. A new
+// one is a table like these, named in the list of observe.c.
 #ifndef ZR_OBSERVE_SINKS_H
 #define ZR_OBSERVE_SINKS_H
 
@@ -28,8 +28,8 @@ typedef struct zr_observe_sink {
     bool reads_records;                        // so there has to be room for them
     // Of a sink that is asked for, before the step and after it, with the same answer.
     zr_wanted (*wants)(const zr_config *config, int64_t step);
-    // Before the first step; what cannot be written is refused here. *own: the sink's, NULL at first.
-    // Optional.
+    // Before the first step; what cannot be written is refused here. *own: the sink's, NULL at
+    // first. Optional.
     zero_status (*open)(const zr_observed *seen, void **own, zero_error *error);
     zero_status (*step)(void *own, const zr_observed *seen, const zero_step_info *info,
                         zero_error *error); // of one that it wants, once it is done
@@ -48,8 +48,9 @@ extern const zr_observe_sink zr_observe_memory;   // memory_breakdown
 extern const zr_observe_sink zr_observe_flops;    // flops_profiler
 extern const zr_observe_sink zr_observe_messages; // comms_logger
 
-// Logs each line of the text after a name of nine columns, and frees it. ZERO_ERR_MEMORY where it has
-// failed.
-zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer *text, zero_error *error);
+// Logs each line of the text after a name of nine columns, and frees it. ZERO_ERR_MEMORY where it
+// has failed.
+zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer *text,
+                            zero_error *error);
 
 #endif

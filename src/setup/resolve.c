@@ -14,7 +14,7 @@ zero_status zr_resolve_text(const char *path, char **text, size_t *length, zero_
     zero_status status = zr_file_read_stream(path, ZR_CONFIG_MAX_BYTES, text, length, error);
     if (status == ZERO_OK || status == ZERO_ERR_MEMORY || !zr_path_exists(path))
         return status;
-    if (error) // a directory, or too large: described in base/, for which this is a file like any other
+    if (error) // a directory, or too large: base/ describes it as it does any other file
         error->status = ZERO_ERR_CONFIG;
     return ZERO_ERR_CONFIG;
 }

@@ -22,7 +22,7 @@ struct zr_resolution {
     const zero_override *flags; // (flag_count), over the text, in this order
     int flag_count;
     bool strict;                // a flag that contradicts the text is refused
-    bool for_inference;         // what only training reads is forgotten, and nothing of it is chosen
+    bool for_inference;         // what only training reads is forgotten, and not chosen
     bool quiet;                 // the program's own choices are not said; what "auto" means is
     zr_config_facts facts;
     const zero_logger *logger;  // NULL: nothing is said

@@ -16,7 +16,7 @@ typedef struct zr_train_asked { // filled before anything is read: train.c, trai
     const zero_train_options *options;
     // zero_train's: what it was given, with the model's and the tokenizer's own directories
     struct { zero_train_options options; char *model_dir, *tokenizer; } own;
-    int64_t replay_to;    // a replay ends after so many steps, and keeps nothing; 0: it is a training
+    int64_t replay_to;    // a replay ends after so many steps, and keeps nothing; 0: a training
     bool resume;          // it goes on with what lies in out_dir; the same on every rank
     bool has_checkpoint;  // rank 0: out_dir has one that is whole
     zr_run_before before; // of what it goes on from
@@ -29,14 +29,14 @@ typedef struct zr_train_subject { // what is trained, on what: train_read.c
     zr_tokenizer *tokenizer;
     zr_dataset data, val;           // val.count 0: nothing is held out
     bool val_is_tenth;
-    char data_hash[17];             // of the streams of tokens to train and to evaluate on, and of the
-                                    // tokenizer, hexadecimal; from zr_train_hash_data on
+    char data_hash[17];             // of the streams of tokens to train and to evaluate on, and of
+                                    // the tokenizer, hexadecimal; from zr_train_hash_data on
     zr_lm_config model_config;
     zr_lm_shape shape;              // what follows from it
     zero_model *model;
     int64_t parameters;
-    char *generation;               // generation_config.json of the model that is trained further, for
-                                    // the one that is written; NULL: none
+    char *generation;               // generation_config.json of the model that is trained further,
+                                    // for the one that is written; NULL: none
 } zr_train_subject;
 
 typedef struct zr_train_resolved { // how: train_configure.c
@@ -54,8 +54,8 @@ typedef struct zr_train_resolved { // how: train_configure.c
 typedef struct zr_train_saves { // checkpoints: train_checkpoint.c
     int64_t saved_step;       // of the newest
     int64_t saving_step;      // of the one that is being written, or was last
-    int64_t left_step;        // of the last older one that stayed because its folder holds something
-                              // else; 0: none, and none was told
+    int64_t left_step;        // of the last older one that stayed because its folder holds
+                              // something else; 0: none, and none was told
     zero_checkpoint *saving;  // NULL: none is being written
     double saved_at;          // seconds of zr_clock_seconds, when the last one was begun
     double longest;           // seconds
@@ -76,8 +76,8 @@ typedef struct zr_train_run { // what runs: train.c, train_outputs.c, train_loop
     zr_outputs outputs;       // rank 0
     int64_t first_step;       // steps that were made before this run: of the checkpoint
     int64_t first_lines;      // of metrics.jsonl, then
-    bool owed;                // what comes after the first step (evaluation, sample) has not been done;
-                              // of a save: of the step that is saved
+    bool owed;                // what comes after the first step (evaluation, sample) has not been
+                              // done; of a save: of the step that is saved
     bool metrics_failed;      // it has been told that lines are missing
     double longest_step;      // seconds
     zr_train_saves saves;

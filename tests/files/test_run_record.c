@@ -155,17 +155,25 @@ static void expect_state(const zr_run_state *state, const char *text)
     json_decref(object);
 }
 
+#define NUMBERS "\"data\":\"12\",\"seq\":32,\"lines\":7,\"micro_batch\":2,\"ranks\":3"
+
 static void test_the_state_of_a_checkpoint(void **state)
 {
-    zr_run_state now = {.data_hash = "12", .seq = 32, .lines = 7, .micro_batch = 2, .ranks = 3, .best = INFINITY};
-    expect_state(&now, "{\"train\":{\"data\":\"12\",\"seq\":32,\"lines\":7,\"micro_batch\":2,\"ranks\":3}}");
+    zr_run_state now = {
+        .data_hash = "12",
+        .seq = 32,
+        .lines = 7,
+        .micro_batch = 2,
+        .ranks = 3,
+        .best = INFINITY,
+    };
+    expect_state(&now, "{\"train\":{" NUMBERS "}}");
     now.resumed_from = 5;
     now.owed = now.keeps_weight_decay = true;
     now.best = 1.5;
     now.best_windows = 9;
-    expect_state(&now, "{\"train\":{\"data\":\"12\",\"seq\":32,\"lines\":7,\"micro_batch\":2,\"ranks\":3,"
-                       "\"resumed_from\":5,\"owed\":true,\"keeps_weight_decay\":true,\"best\":1.5,"
-                       "\"best_windows\":9}}");
+    expect_state(&now, "{\"train\":{" NUMBERS ",\"resumed_from\":5,\"owed\":true,"
+                       "\"keeps_weight_decay\":true,\"best\":1.5,\"best_windows\":9}}");
     json_t *other = json_pack("{s:i}", "step", 3);
     assert_false(zr_run_state_read(other, &now));
     assert_true(isinf(now.best));
@@ -177,8 +185,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_written_is_read, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_the_last_tenth_is_the_default, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_what_an_earlier_program_left_out, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_the_last_tenth_is_the_default,
+                                        scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_what_an_earlier_program_left_out,
+                                        scratch_open, scratch_close),
         cmocka_unit_test(test_the_state_of_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,8 @@ static void test_a_batch_that_is_said_holds(void **state)
 // Only a run that the program has started again takes another number of micro-batches than is said.
 static void test_a_restart_divides_anew(void **state)
 {
-    static const char text[] = "{\"gradient_accumulation_steps\": 1, \"train_micro_batch_size_per_gpu\": 8}";
+    static const char text[] = "{\"gradient_accumulation_steps\": 1, "
+                               "\"train_micro_batch_size_per_gpu\": 8}";
     zr_config *config;
     zero_error error = {0};
     zr_keep keep = {.before = &sixteen, .ranks = 1};
@@ -105,8 +106,10 @@ static void test_formulas_and_decay(void **state)
 
     config = must_go_on("{\"libzero\": {\"decay_all\": false, \"loss_mean\": \"targets\", "
                         "\"schedule_from_one\": true}, "
-                        "\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": 100}}, "
-                        "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"weight_decay\": 0.5}}}", &keep);
+                        "\"scheduler\": {\"type\": \"WarmupCosineLR\", "
+                        "\"params\": {\"total_num_steps\": 100}}, "
+                        "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"weight_decay\": 0.5}}}",
+                        &keep);
     assert_false(config->optimizer.decay_all);
     assert_true(config->optimizer.weight_decay == 0.5);
     assert_int_equal(config->loss_mean, 0);
