@@ -50,7 +50,7 @@ typedef struct zero_piece_desc {
     zero_class kind;
     int tensor_count;
     const zero_tensor_desc *tensors; // (tensor_count)
-    int streamed; // trainable pieces of one tensor: they are there only between zero_piece_begin and zero_piece_end of a unit's call,
+    int streamed; // trainable or frozen pieces of one tensor: they are there only between zero_piece_begin and zero_piece_end of a unit's call,
                   // so that a unit larger than memory runs piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3)
 } zero_piece_desc;
 

@@ -12,8 +12,7 @@ zero_dtype zr_stream_dtype(zero_dtype dtype);
 
 // A model with its arithmetic; zr_lm_free. ZERO_ERR_USAGE for a configuration that contradicts itself.
 zero_status zr_lm_create(const zr_lm_config *config, zero_model **out, zero_error *error);
-// The same with some tensors frozen (lm_build.h). Only tensors that are whole: frozen tiles are
-// refused when the model is checked.
+// The same with some tensors frozen (lm_build.h), whole or in tiles.
 zero_status zr_lm_create_frozen(const zr_lm_config *config, const zr_lm_frozen *frozen,
                                 zero_model **out, zero_error *error);
 // What a model was made of; NULL where it is not one of ours.

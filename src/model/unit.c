@@ -113,8 +113,8 @@ static zero_status piece_check(const zero_unit *unit, int index, zero_error *err
                        (int)piece->kind);
     if (piece->tensor_count < 1 || !piece->tensors)
         return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" has no tensors", index, unit->name);
-    if (piece->streamed && (piece->kind != ZERO_TRAINABLE || piece->tensor_count != 1))
-        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" is streamed: such a piece is one trainable tensor", index, unit->name);
+    if (piece->streamed && (piece->kind == ZERO_BUFFER || piece->tensor_count != 1))
+        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" is streamed: such a piece is one trainable or frozen tensor", index, unit->name);
     for (int t = 0; t < piece->tensor_count; t++)
         ZERO_TRY(tensor_check(unit, &piece->tensors[t], error));
     return ZERO_OK;

@@ -1,10 +1,6 @@
 // Frozen tensors of GPT-2 and Llama in a run: at every stage, in every precision and on every tier
 // they keep their values, cost no gradient and no optimizer states, and the others train as they
-// would anyway.
-//
-// Frozen tiles are not here: zr_model_check refuses them, because src/plan/reduction.c (end_visit)
-// takes a streamed piece without a gradient for one that parks its contributions.
-// tests/layers/test_frozen.c has them without a plan.
+// would anyway. Whole and in tiles.
 #include "harness.h"
 
 #include "base/dtype.h"
@@ -189,6 +185,22 @@ static void gpt2_at_every_stage(void **state)
                   patterns[i]);
 }
 
+// Frozen tiles come and go with nothing to be collected, parked or sealed.
+static void tiles_at_every_stage(void **state)
+{
+    static const char *const patterns[] = {"wte", "attn.c_attn.weight", "!wte", "h.1.",
+                                           "!h.0.mlp.c_fc.weight"};
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        check((harness_case){.ranks = 1 + (int)(i % 2),
+                             .accumulation = 2,
+                             .batch = 1,
+                             .tiles_embedding = 3,
+                             .tiles_attention = 2,
+                             .tiles_mlp = 2,
+                             .precision = policies[i % 3]},
+              patterns[i]);
+}
+
 static void llama_at_every_stage(void **state)
 {
     static const char *const patterns[] = {"embed_tokens", "lm_head",  "o_proj",  "norm", "bias",
@@ -228,9 +240,13 @@ static void on_every_tier(void **state)
     };
     static harness_result memory, other;
     char text[512];
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        const zr_lm_frozen frozen = {.is_frozen = is_frozen, .user = patterns[i]};
+    for (size_t i = 0; i < 2 * sizeof patterns / sizeof *patterns; i++) {
+        const zr_lm_frozen frozen = {.is_frozen = is_frozen, .user = patterns[i / 2]};
+        int tiles = i % 2 ? 2 : 0;
         harness_case c = {.frozen = &frozen,
+                          .tiles_embedding = tiles,
+                          .tiles_attention = tiles,
+                          .tiles_mlp = tiles,
                           .stage = 3,
                           .ranks = 2,
                           .accumulation = 2,
@@ -242,7 +258,7 @@ static void on_every_tier(void **state)
             snprintf(text, sizeof text, tiers[t], scratch());
             harness_run(&c, &other);
             if (!harness_equal(&memory, &other))
-                fail_msg("freezing \"%s\": other bits with %s", patterns[i], text);
+                fail_msg("freezing \"%s\": other bits with %s", patterns[i / 2], text);
         }
     }
 }
@@ -332,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_at_every_stage),
+        cmocka_unit_test(tiles_at_every_stage),
         cmocka_unit_test(llama_at_every_stage),
         cmocka_unit_test(on_every_tier),
         cmocka_unit_test(again_and_later),

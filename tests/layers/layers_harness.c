@@ -166,16 +166,6 @@ void harness_create_of(harness *net, const zr_lm_config *config, const zr_backen
     harness_create_frozen(net, config, NULL, backend, shape);
 }
 
-// The interface refuses frozen tiles, because a plan cannot stream them. Here there is no plan.
-static bool has_frozen_tiles(const zero_model *model)
-{
-    for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            if (model->units[u].pieces[p].streamed && model->units[u].pieces[p].kind == ZERO_FROZEN)
-                return true;
-    return false;
-}
-
 void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm_frozen *frozen,
                            const zr_backend *backend, zero_shape shape)
 {
@@ -183,8 +173,7 @@ void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm
     net->accessor = (harness_accessor){.base = {.parameter = parameter, .begin = come_and_go, .end = come_and_go}, .net = net};
     net->sink = (harness_sink){.base.gradient = gradient, .net = net};
     must(net, zr_lm_create_frozen(config, frozen, &net->model, &net->error));
-    if (!has_frozen_tiles(net->model))
-        must(net, zr_model_check(net->model, &net->error));
+    must(net, zr_model_check(net->model, &net->error));
     assert_true(net->model->unit_count <= HARNESS_MAX_UNITS);
     assert_int_equal(zr_queue_open(backend->name, backend->path(), ZR_MAX(shape.threads, 1), &net->queue, &net->error), ZERO_OK);
     parameters_reserve(net);
