@@ -1,6 +1,6 @@
 // What all communicators have in common: checking arguments, counting, folding, and telling the others of every failure.
 //
-// An operation on a window counts as one message of the segment under way (contract 8). Small operands, private operands
+// An operation on a window counts as one message of the pass under way (contract 8). Small operands, private operands
 // and barriers are counted as traffic only.
 #include "comm/communicator.h"
 

@@ -49,16 +49,15 @@ static zero_status missing(const char *call, const char *what, zero_error *error
     return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is missing (NULL or empty)", call, what);
 }
 
-// Messages and bytes planned = messages and bytes sent, at the end of every segment.
-static zero_status check_segment(zero_engine *engine, zr_segment segment, zero_error *error)
+// Messages planned = messages sent, at the end of every pass.
+static zero_status check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error)
 {
-    static const char *const names[ZR_SEGMENT_COUNT] = {"micro-batch", "boundary", "update", "evaluation"};
-    const zr_traffic_plan *plan = &engine->plan->segments[segment];
+    const zr_traffic_plan *plan = &engine->plan->traffic[kind];
     zero_comm *comm = engine->comm;
     bool same = comm->message_count == plan->messages && (plan->messages == 0 || comm->message_hash == plan->hash);
     if (!same)
         return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d, step %lld, %s: %lld messages with hash %016llx were sent, the plan has %lld with %016llx", comm->rank,
-                       (long long)engine->step, names[segment], (long long)comm->message_count, (unsigned long long)comm->message_hash,
+                       (long long)engine->step, zr_pass_name(kind), (long long)comm->message_count, (unsigned long long)comm->message_hash,
                        (long long)plan->messages, (unsigned long long)plan->hash);
     zr_comm_hash_reset(comm);
     return ZERO_OK;
@@ -169,7 +168,7 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
     ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     ZERO_TRY(fail(engine, zr_run_until(engine, engine->cursor.pass->count, error), error));
-    ZERO_TRY(fail(engine, check_segment(engine, ZR_SEGMENT_MICRO_BATCH, error), error));
+    ZERO_TRY(fail(engine, check_messages(engine, ZR_PASS_MICRO_BATCH, error), error));
     ZERO_TRY(fail(engine, add_loss(engine, error), error));
     end_phase(engine, ZR_ACTIVITY_backward, begin);
     engine->phase = ZR_BACKWARD_DONE;
@@ -232,8 +231,9 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
     uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE | (uint32_t)behind << ZR_BEHIND |
                      (uint32_t)(finite || behind) << ZR_CHANGED;
     ZERO_TRY(zr_run_pass(engine, ZR_PASS_UPDATE, holds, error));
+    ZERO_TRY(check_messages(engine, ZR_PASS_UPDATE, error));
     ZERO_TRY(zr_engine_publish(engine, (uint32_t)beside << ZR_BESIDE, error));
-    ZERO_TRY(check_segment(engine, ZR_SEGMENT_UPDATE, error));
+    ZERO_TRY(check_messages(engine, ZR_PASS_PUBLISH, error));
     return zr_moves_check(engine, error);
 }
 
@@ -241,7 +241,7 @@ static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_erro
 {
     ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error)); // nobody has to say before how long a run is
     ZERO_TRY(zr_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
-    ZERO_TRY(check_segment(engine, ZR_SEGMENT_BOUNDARY, error));
+    ZERO_TRY(check_messages(engine, ZR_PASS_BOUNDARY, error));
     double factor;
     describe_step(engine, info, &factor);
     engine->lr = info->lr;
@@ -296,7 +296,7 @@ static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void
     engine->cursor.visit = visit;
     engine->cursor.user = user;
     ZERO_TRY(zr_run_until(engine, engine->cursor.pass->count, error));
-    ZERO_TRY(check_segment(engine, ZR_SEGMENT_EVAL, error));
+    ZERO_TRY(check_messages(engine, ZR_PASS_EVALUATION, error));
     return zr_moves_check(engine, error);
 }
 

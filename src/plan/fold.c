@@ -23,6 +23,7 @@ static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_
 static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_traffic_plan *traffic)
 {
     const zr_pass *pass = &plan->program.passes[kind];
+    *traffic = (zr_traffic_plan){.hash = ZR_MESSAGE_SEED};
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
         if ((i->code == ZR_GATHER || i->code == ZR_REDUCE) && counts(i->when))
             add_message(traffic, plan, i);
@@ -73,13 +74,8 @@ static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always,
 
 void zr_plan_fold(zr_plan *plan)
 {
-    for (int s = 0; s < ZR_SEGMENT_COUNT; s++)
-        plan->segments[s] = (zr_traffic_plan){.hash = ZR_MESSAGE_SEED};
-    fold_messages(plan, ZR_PASS_MICRO_BATCH, &plan->segments[ZR_SEGMENT_MICRO_BATCH]);
-    fold_messages(plan, ZR_PASS_BOUNDARY, &plan->segments[ZR_SEGMENT_BOUNDARY]);
-    fold_messages(plan, ZR_PASS_UPDATE, &plan->segments[ZR_SEGMENT_UPDATE]);
-    fold_messages(plan, ZR_PASS_PUBLISH, &plan->segments[ZR_SEGMENT_UPDATE]);
-    fold_messages(plan, ZR_PASS_EVALUATION, &plan->segments[ZR_SEGMENT_EVAL]);
+    for (zr_pass_kind kind = 0; kind < ZR_PASS_COUNT; kind++)
+        fold_messages(plan, kind, &plan->traffic[kind]);
     zr_moves *moves = &plan->moves;
     fold_moves(plan, ZR_PASS_MICRO_BATCH, &moves->micro_batch, &moves->kept, &moves->earlier_sum);
     fold_moves(plan, ZR_PASS_EVALUATION, &moves->forward, &moves->kept, &moves->earlier_sum);

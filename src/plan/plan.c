@@ -39,8 +39,8 @@ static uint64_t plan_hash(const zr_plan *plan)
         for (int t = 0; t < piece->tensor_count; t++)
             hash = mix(mix(hash, piece->tensors[t].count), (int64_t)zr_hash_text(piece->tensors[t].desc->name));
     }
-    for (int i = 0; i < ZR_SEGMENT_COUNT; i++)
-        hash = mix(mix(hash, (int64_t)plan->segments[i].hash), plan->segments[i].messages);
+    for (int i = 0; i < ZR_PASS_COUNT; i++)
+        hash = mix(mix(hash, (int64_t)plan->traffic[i].hash), plan->traffic[i].messages);
     return hash;
 }
 

@@ -123,7 +123,7 @@ struct zr_plan {
     int64_t workspace_bytes, product_scratch_bytes;
     int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_program program;
-    zr_traffic_plan segments[ZR_SEGMENT_COUNT];
+    zr_traffic_plan traffic[ZR_PASS_COUNT];
     uint64_t hash;          // of all of it, compared between ranks at the start
 };
 

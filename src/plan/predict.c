@@ -42,9 +42,9 @@ static double compute_seconds(const zr_plan *plan, const zr_speed *speed)
 static double exchange_seconds(const zr_plan *plan, const zr_speed *speed, const zr_moved *moved)
 {
     double bytes = (double)moved->to_device;
-    for (int s = 0; s < ZR_SEGMENT_EVAL; s++)
-        for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
-            bytes += (double)plan->segments[s].bytes[op] * (s == ZR_SEGMENT_MICRO_BATCH ? (double)plan->settings.accumulation : 1);
+    for (zr_pass_kind kind = 0; kind < ZR_PASS_COUNT; kind++)
+        for (int op = 0; op < ZERO_COMM_OP_COUNT && kind != ZR_PASS_EVALUATION; op++)
+            bytes += (double)plan->traffic[kind].bytes[op] * (kind == ZR_PASS_MICRO_BATCH ? (double)plan->settings.accumulation : 1);
     return bytes_at(2 * bytes, speed->copy);
 }
 

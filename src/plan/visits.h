@@ -33,12 +33,10 @@ typedef enum zr_holding { // what a rank has of parameters,
     ZR_HOLDS_SHARDS,   // in vectors: its shards, which are gathered for each visit
 } zr_holding;
 
-typedef struct zr_traffic_plan { // of one segment
+typedef struct zr_traffic_plan { // of one pass
     int64_t calls[ZERO_COMM_OP_COUNT], bytes[ZERO_COMM_OP_COUNT];
     uint64_t hash;
     int64_t messages;
 } zr_traffic_plan;
-
-typedef enum zr_segment { ZR_SEGMENT_MICRO_BATCH, ZR_SEGMENT_BOUNDARY, ZR_SEGMENT_UPDATE, ZR_SEGMENT_EVAL, ZR_SEGMENT_COUNT } zr_segment;
 
 #endif

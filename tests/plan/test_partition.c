@@ -162,7 +162,7 @@ static void test_accumulators(void **state)
     assert_int_equal(one->whole_bytes, 0);
     assert_int_equal(many->whole_bytes, 2 * many->grad_bytes);
     assert_int_equal(many->accumulator_bytes[ZERO_TIER_device] * 2, many->whole_bytes);
-    assert_int_equal(one->segments[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather] * 2, many->segments[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather]);
+    assert_int_equal(one->traffic[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather] * 2, many->traffic[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather]);
     zr_plan_destroy(one);
     zr_plan_destroy(many);
 }
@@ -193,10 +193,10 @@ static void test_volume(void **state)
             int k = run < 3 ? run + 1 : run == 3 ? 1 : stage == 0 ? 1 : 4;
             zr_plan *plan = fixture_plan_in(&f, dtype, stage, 4, k, false);
             zr_volume volume = zr_volume_of_step(stage, k);
-            const zr_traffic_plan *s = plan->segments;
-            double gathered = 0, reduced = (double)k * (double)s[ZR_SEGMENT_MICRO_BATCH].bytes[ZERO_COMM_reduce_scatter];
-            gathered += (double)k * (double)s[ZR_SEGMENT_MICRO_BATCH].bytes[ZERO_COMM_all_gather];
-            gathered += (double)s[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather] + (double)s[ZR_SEGMENT_UPDATE].bytes[ZERO_COMM_all_gather];
+            const zr_traffic_plan *s = plan->traffic;
+            double gathered = 0, reduced = (double)k * (double)s[ZR_PASS_MICRO_BATCH].bytes[ZERO_COMM_reduce_scatter];
+            gathered += (double)k * (double)s[ZR_PASS_MICRO_BATCH].bytes[ZERO_COMM_all_gather];
+            gathered += (double)s[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather] + (double)s[ZR_PASS_PUBLISH].bytes[ZERO_COMM_all_gather];
             double size = dtype == ZERO_F32 ? 4 : 2, unit = size * (double)plan->elems * 3 / 4;
             assert_true(reduced == volume.reduce_scatter * unit);
             double head = size * 3 / 4 * (double)plan->pieces[plan->piece_count - 1].padded;
@@ -210,7 +210,7 @@ static void test_mapped_moves_nothing(void **state)
     fixture f;
     fixture_build(&f, 3, 1000, 100);
     zr_plan *plan = fixture_plan(&f, 3, 4, 1, true);
-    const zr_traffic_plan *micro = &plan->segments[ZR_SEGMENT_MICRO_BATCH];
+    const zr_traffic_plan *micro = &plan->traffic[ZR_PASS_MICRO_BATCH];
     assert_true(micro->calls[ZERO_COMM_all_gather] > 0);
     assert_int_equal(micro->bytes[ZERO_COMM_all_gather], 0);
     zr_plan_destroy(plan);
@@ -223,7 +223,7 @@ static void test_machines_share_what_they_gather(void **state)
     fixture_build(&f, 3, 1000, 100);
     zr_plan *alone = fixture_plan(&f, 3, 8, 1, false);
     zr_plan *shared = fixture_plan_on_machines(&f, 8, 4, false), *kept = fixture_plan_on_machines(&f, 8, 4, true);
-    const zr_traffic_plan *a = &alone->segments[ZR_SEGMENT_MICRO_BATCH], *s = &shared->segments[ZR_SEGMENT_MICRO_BATCH], *k = &kept->segments[ZR_SEGMENT_MICRO_BATCH];
+    const zr_traffic_plan *a = &alone->traffic[ZR_PASS_MICRO_BATCH], *s = &shared->traffic[ZR_PASS_MICRO_BATCH], *k = &kept->traffic[ZR_PASS_MICRO_BATCH];
     assert_true(a->hash == s->hash && a->hash == k->hash && a->messages == k->messages);
     assert_int_equal(a->bytes[ZERO_COMM_all_gather], 7 * s->bytes[ZERO_COMM_all_gather]);
     assert_int_equal(k->bytes[ZERO_COMM_all_gather], kept->full_bytes / 8);
