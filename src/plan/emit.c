@@ -127,11 +127,6 @@ void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot)
     add_occupant(e, &lies);
 }
 
-void zr_emit_vacate(zr_emitter *e, zr_space space, zr_slot slot)
-{
-    forget(&e->occupants, (zr_place){space, 0}, 0, slot);
-}
-
 // Writes a pass anew. The occupants are those that it begins with, and then those that it ends with.
 static void write_pass(zr_emitter *e, zr_pass_kind kind)
 {

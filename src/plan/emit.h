@@ -67,7 +67,6 @@ void zr_emit_mark(zr_emitter *e, zr_mark mark, int piece);
 void zr_emit_await_place(zr_emitter *e, zr_when when, zr_place place, int64_t bytes);
 // From here on `slot` is what was begun there; where it was before is forgotten.
 void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot);
-void zr_emit_vacate(zr_emitter *e, zr_space space, zr_slot slot); // it has ended
 
 // emit_gradients.c, around a visit of backward.
 void zr_emit_gradients_open(zr_emitter *e, int visit);
