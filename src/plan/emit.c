@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static const zr_stage_emitter *stage_of(const zr_plan *plan)
+const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
 {
     static const zr_stage_emitter *const stages[] = {
         &zr_emit_stage0, &zr_emit_stage12, &zr_emit_stage12, &zr_emit_mapped,
@@ -130,9 +130,9 @@ void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot)
 // Writes a pass anew. The occupants are those that it begins with, and then those that it ends with.
 static void write_pass(zr_emitter *e, zr_pass_kind kind)
 {
-    static void (*const writers[ZR_PASS_COUNT])(zr_emitter *) = {
-        [ZR_PASS_MICRO_BATCH] = zr_emit_micro_batch, [ZR_PASS_EVALUATION] = zr_emit_evaluation,
-        [ZR_PASS_BOUNDARY] = zr_emit_boundary,       [ZR_PASS_UPDATE] = zr_emit_update,
+    void (*const writers[ZR_PASS_COUNT])(zr_emitter *) = {
+        [ZR_PASS_MICRO_BATCH] = e->order->micro_batch, [ZR_PASS_EVALUATION] = e->order->evaluation,
+        [ZR_PASS_BOUNDARY] = zr_emit_boundary,         [ZR_PASS_UPDATE] = zr_emit_update,
         [ZR_PASS_PUBLISH] = zr_emit_publish,
     };
     e->pass = &e->program->passes[kind];
@@ -167,10 +167,12 @@ static void begin_with(zr_emitter *e, const zr_occupants *occupants)
         add_occupant(e, &occupants->at[i]);
 }
 
-zero_status zr_plan_program(zr_plan *plan, zero_error *error)
+zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
+                            const zr_order_emitter *order, zero_error *error)
 {
     bool trains = !plan->settings.inference;
-    zr_emitter e = {.plan = plan, .program = &plan->program, .stage = stage_of(plan), .error = error};
+    zr_emitter e = {.plan = plan, .program = &plan->program, .stage = stage, .order = order,
+                    .error = error};
     const zr_occupants first = occupants_at_begin(&e, trains);
     for (zr_pass_kind kind = 0; kind < ZR_PASS_COUNT; kind++) {
         begin_with(&e, &first);
@@ -181,4 +183,9 @@ zero_status zr_plan_program(zr_plan *plan, zero_error *error)
     zr_free(first.at);
     zr_free(e.occupants.at);
     return e.status;
+}
+
+zero_status zr_plan_program(zr_plan *plan, zero_error *error)
+{
+    return zr_emit_program(plan, zr_stage_of(plan), &zr_emit_accumulate, error);
 }

@@ -33,10 +33,21 @@ typedef struct zr_stage_emitter {
 } zr_stage_emitter;
 
 extern const zr_stage_emitter zr_emit_stage0, zr_emit_stage12, zr_emit_mapped, zr_emit_gathered;
+const zr_stage_emitter *zr_stage_of(const zr_plan *plan); // emit.c: by its settings
+
+// What differs between schedules: in which order the passes that compute visit the units. A run is
+// what a unit does from one visit on (plan/visits.h); micro_batch also sets the seam of its pass.
+typedef struct zr_order_emitter {
+    void (*micro_batch)(zr_emitter *e);
+    void (*evaluation)(zr_emitter *e);
+} zr_order_emitter;
+
+extern const zr_order_emitter zr_emit_accumulate;
 
 struct zr_emitter {
     const zr_plan *plan;
     const zr_stage_emitter *stage;
+    const zr_order_emitter *order;
     zr_program *program;
     zr_pass *pass; // being written
     zr_occupants occupants;
@@ -54,7 +65,10 @@ struct zr_emitter {
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits);
 void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others);
 
-// emit.c: the next instruction of the pass; its unit is the emitter's.
+// emit.c: every pass of the plan's program, anew. ZERO_ERR_MEMORY.
+zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
+                            const zr_order_emitter *order, zero_error *error);
+// The next instruction of the pass; its unit is the emitter's.
 void zr_emit(zr_emitter *e, const zr_instruction *next);
 void zr_emit_bind(zr_emitter *e, int piece, zr_place place);
 void zr_emit_unbind(zr_emitter *e, int piece, zr_space space);
@@ -71,6 +85,8 @@ void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot);
 // emit_gradients.c, around a visit of backward.
 void zr_emit_gradients_open(zr_emitter *e, int visit);
 void zr_emit_gradients_close(zr_emitter *e, int visit);
+// Of what is sealed, those reductions end now that have to by the end of that visit, oldest first.
+void zr_emit_reductions_end(zr_emitter *e, int visit);
 void zr_emit_norm(zr_emitter *e); // boundary: the squares of what lies in memory
 
 // emit_offload.c
@@ -92,8 +108,9 @@ void zr_emit_boundary(zr_emitter *e);
 void zr_emit_update(zr_emitter *e);
 void zr_emit_publish(zr_emitter *e);
 
-// order_accumulate.c
-void zr_emit_micro_batch(zr_emitter *e);
-void zr_emit_evaluation(zr_emitter *e);
+// order_accumulate.c, for every order: the run that begins with a visit; forward: of the first half
+// of a micro-batch.
+void zr_emit_run(zr_emitter *e, int visit, bool forward);
+void zr_emit_evaluation(zr_emitter *e); // the forward runs, in order
 
 #endif

@@ -97,7 +97,17 @@ static void end_reduction(zr_emitter *e, int p)
     zr_emit_store_sum(e, p);
 }
 
-// What this visit seals; then, oldest first, those reductions end that reduction.c wants ended.
+void zr_emit_reductions_end(zr_emitter *e, int v)
+{
+    for (; e->reduced < e->sealed; e->reduced++) {
+        int p = e->plan->sealed[e->reduced];
+        if (e->plan->pieces[p].reduced_after > v)
+            break;
+        end_reduction(e, p);
+    }
+}
+
+// What this visit seals; then those reductions end that reduction.c wants ended.
 void zr_emit_gradients_close(zr_emitter *e, int v)
 {
     const zr_plan *plan = e->plan;
@@ -108,12 +118,7 @@ void zr_emit_gradients_close(zr_emitter *e, int v)
             break;
         seal(e, v, p);
     }
-    for (; e->reduced < e->sealed; e->reduced++) {
-        int p = plan->sealed[e->reduced];
-        if (plan->pieces[p].reduced_after > v)
-            break;
-        end_reduction(e, p);
-    }
+    zr_emit_reductions_end(e, v);
 }
 
 void zr_emit_norm(zr_emitter *e)

@@ -168,7 +168,7 @@ static void emit_calls(zr_emitter *e, int v, int end)
     emit_call(e, ZR_CALL_BACKWARD, middle, end, e->plan->visit_count);
 }
 
-static void emit_run(zr_emitter *e, int v, bool forward)
+void zr_emit_run(zr_emitter *e, int v, bool forward)
 {
     int unit = e->plan->visits[v].unit, end = e->plan->visits[v].run_end;
     e->unit = unit;
@@ -185,14 +185,14 @@ static void emit_run(zr_emitter *e, int v, bool forward)
 }
 
 // Forward ends with the last unit's run, which has a backward already where it is one call.
-void zr_emit_micro_batch(zr_emitter *e)
+static void emit_micro_batch(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
     int units = 0;
     for (int v = 0; v < plan->visit_count; v = plan->visits[v].run_end + 1, units++) {
         if (units == plan->unit_count)
             e->pass->seam = e->pass->count;
-        emit_run(e, v, units < plan->unit_count);
+        zr_emit_run(e, v, units < plan->unit_count);
     }
     if (units == plan->unit_count)
         e->pass->seam = e->pass->count;
@@ -209,3 +209,8 @@ void zr_emit_evaluation(zr_emitter *e)
         end_visit(e, v);
     }
 }
+
+const zr_order_emitter zr_emit_accumulate = {
+    .micro_batch = emit_micro_batch,
+    .evaluation = zr_emit_evaluation,
+};
