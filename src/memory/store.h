@@ -23,7 +23,9 @@ typedef struct zr_transfer { // stays where it is from fetch or commit to wait; 
 
 typedef struct zr_store_ops {
     const char *name;
-    // buffer: of range.count bytes, aligned to ZR_IO_ALIGN, where zr_store_needs_buffer; else not looked at.
+    // Ranges travel to and from a buffer of the caller's; else they are used where they lie.
+    bool needs_buffer;
+    // buffer: of range.count bytes, aligned to ZR_IO_ALIGN, where it is needed; else not looked at.
     zero_status (*fetch)(zr_store *store, zr_range range, void *buffer, zr_transfer *out, zero_error *error);
     zero_status (*commit)(zr_store *store, zr_range range, void *buffer, zr_transfer *out, zero_error *error);
     zero_status (*wait)(zr_transfer *transfer, zero_error *error);

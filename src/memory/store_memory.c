@@ -42,6 +42,11 @@ zero_status zr_store_memory_create(zr_ledger *ledger, zero_tier tier, zero_memor
     return ZERO_OK;
 }
 
+bool zr_store_needs_buffer(const zr_store *store)
+{
+    return store->ops && store->ops->needs_buffer;
+}
+
 void *zr_store_at(const zr_store *store, int64_t first)
 {
     return store->arena.base ? store->arena.base + first : NULL;

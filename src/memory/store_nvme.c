@@ -33,6 +33,7 @@ static void nvme_destroy(zr_store *store)
 
 static const zr_store_ops nvme_ops = {
     .name = "nvme",
+    .needs_buffer = true,
     .fetch = nvme_fetch,
     .commit = nvme_commit,
     .wait = nvme_wait,
@@ -46,9 +47,4 @@ zero_status zr_store_nvme_create(zr_ledger *ledger, zero_memory_category categor
     zr_ledger_hold(ledger, ZERO_TIER_nvme, category, bytes);
     out->ops = &nvme_ops;
     return ZERO_OK;
-}
-
-bool zr_store_needs_buffer(const zr_store *store)
-{
-    return store->ops == &nvme_ops;
 }
