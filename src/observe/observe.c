@@ -9,8 +9,7 @@
 
 enum { RECORDS_OF_VISIT = 64, RECORDS_OF_CHUNK = 8, RECORDS_OF_PIECE = 16, RECORDS_OF_STEP = 256, CHUNK_ROWS = 16 };
 
-// Each step is told to them in this order.
-static const zr_observe_sink *const sinks[] = {
+static const zr_observe_sink *const our_sinks[] = {
     &zr_observe_monitors,
     &zr_observe_time,
     &zr_observe_memory,
@@ -23,21 +22,22 @@ struct zr_observation {
     zero_logger logger;
     bool reports;          // rank 0: what the configuration asks for
     zr_step_range kept;
-    void *own[ZR_COUNT(sinks)]; // of each sink
+    const zr_observe_sinks *sinks;
+    void *own[];           // (sinks->count)
 };
 
-static bool asks(const zr_config *config)
+static bool asks(const zr_observe_sinks *sinks, const zr_config *config)
 {
-    for (int i = 0; i < ZR_COUNT(sinks); i++)
-        if (sinks[i]->is_asked(config))
+    for (int i = 0; i < sinks->count; i++)
+        if (sinks->at[i]->is_asked(config))
             return true;
     return false;
 }
 
-static bool asks_for_records(const zr_config *config)
+static bool asks_for_records(const zr_observe_sinks *sinks, const zr_config *config)
 {
-    for (int i = 0; i < ZR_COUNT(sinks); i++)
-        if (sinks[i]->reads_records && sinks[i]->is_asked(config))
+    for (int i = 0; i < sinks->count; i++)
+        if (sinks->at[i]->reads_records && sinks->at[i]->is_asked(config))
             return true;
     return false;
 }
@@ -45,7 +45,7 @@ static bool asks_for_records(const zr_config *config)
 // On ranks that report nothing no sink is open.
 static bool is_open(const zr_observation *o, int sink)
 {
-    return o->reports && sinks[sink]->is_asked(o->seen.config);
+    return o->reports && o->sinks->at[sink]->is_asked(o->seen.config);
 }
 
 // Steps before the kept ones are recorded too: by them the room is known to be large enough.
@@ -53,8 +53,8 @@ static bool is_recorded(const zr_observation *o, int64_t step)
 {
     if (step <= o->kept.last)
         return true;
-    for (int i = 0; i < ZR_COUNT(sinks); i++)
-        if (is_open(o, i) && sinks[i]->wants(o->seen.config, step) == ZR_WANTS_RECORDS)
+    for (int i = 0; i < o->sinks->count; i++)
+        if (is_open(o, i) && o->sinks->at[i]->wants(o->seen.config, step) == ZR_WANTS_RECORDS)
             return true;
     return false;
 }
@@ -120,17 +120,19 @@ static zero_status step_done(void *user, zero_engine *engine, const zero_step_in
     bool recorded = is_recorded(o, info->step);
     if (recorded)
         ZERO_TRY(zr_engine_record(engine, NULL, error));
-    for (int i = 0; i < ZR_COUNT(sinks); i++)
-        if (is_open(o, i) && sinks[i]->wants(o->seen.config, info->step) != ZR_WANTS_NOTHING)
-            ZERO_TRY(sinks[i]->step(o->own[i], &o->seen, info, error));
+    for (int i = 0; i < o->sinks->count; i++) {
+        const zr_observe_sink *sink = o->sinks->at[i];
+        if (is_open(o, i) && sink->wants(o->seen.config, info->step) != ZR_WANTS_NOTHING)
+            ZERO_TRY(sink->step(o->own[i], &o->seen, info, error));
+    }
     return recorded ? grow(o, info->step, error) : ZERO_OK;
 }
 
 static void observation_free(zr_observation *o)
 {
-    for (int i = 0; i < ZR_COUNT(sinks); i++)
-        if (is_open(o, i) && sinks[i]->close)
-            sinks[i]->close(o->own[i], &o->seen);
+    for (int i = 0; i < o->sinks->count; i++)
+        if (is_open(o, i) && o->sinks->at[i]->close)
+            o->sinks->at[i]->close(o->own[i], &o->seen);
     zr_recorder_destroy(o->seen.recorder);
     zr_free(o->seen.units);
     zr_free(o->seen.pieces);
@@ -162,28 +164,32 @@ static zero_status prepare(zr_observation *o, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(o->seen.engine);
     ZERO_TRY(fill_names(o, error));
-    if (o->kept.first || asks_for_records(o->seen.config))
+    if (o->kept.first || asks_for_records(o->sinks, o->seen.config))
         ZERO_TRY(zr_recorder_create(records_expected(plan, o->kept), &o->seen.recorder, error));
-    for (int i = 0; i < ZR_COUNT(sinks); i++)
-        if (is_open(o, i) && sinks[i]->open)
-            ZERO_TRY(sinks[i]->open(&o->seen, &o->own[i], error));
+    for (int i = 0; i < o->sinks->count; i++)
+        if (is_open(o, i) && o->sinks->at[i]->open)
+            ZERO_TRY(o->sinks->at[i]->open(&o->seen, &o->own[i], error));
     return ZERO_OK;
 }
 
 // This rank's observation; NULL where it has nothing to see.
-static zero_status make(zero_engine *engine, const zero_logger *logger, zr_step_range kept, zr_observation **out, zero_error *error)
+static zero_status make(const zr_observe_sinks *sinks, zero_engine *engine,
+                        const zero_logger *logger, zr_step_range kept, zr_observation **out,
+                        zero_error *error)
 {
     const zr_config *config = zr_engine_config(engine);
-    bool reports = zr_engine_comm(engine)->rank == 0 && asks(config);
+    bool reports = zr_engine_comm(engine)->rank == 0 && asks(sinks, config);
     if (!reports && !kept.first)
         return ZERO_OK;
-    zr_observation *o = zr_alloc(sizeof *o, error);
+    size_t own = (size_t)sinks->count * sizeof(void *);
+    zr_observation *o = zr_alloc(sizeof *o + own, error);
     if (!o)
         return ZERO_ERR_MEMORY;
     o->seen = (zr_observed){.engine = engine, .config = config, .logger = &o->logger};
     o->logger = zr_engine_comm(engine)->rank == 0 ? *logger : (zero_logger){0};
     o->reports = reports;
     o->kept = kept;
+    o->sinks = sinks;
     zero_status status = prepare(o, error);
     if (status == ZERO_OK)
         *out = o;
@@ -202,13 +208,16 @@ static zero_status settle(zero_status status, zr_observation **out)
     return status;
 }
 
-zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_range kept, zr_observation **out, zero_error *error)
+zero_status zr_observe_by(const zr_observe_sinks *sinks, zero_engine *engine,
+                          const zero_logger *logger, zr_step_range kept, zr_observation **out,
+                          zero_error *error)
 {
     *out = NULL;
-    if (!asks(zr_engine_config(engine)) && !kept.first)
+    if (!asks(sinks, zr_engine_config(engine)) && !kept.first)
         return ZERO_OK;
     zero_comm *comm = zr_engine_comm(engine);
-    ZERO_TRY(settle(zr_comm_agree(comm, make(engine, logger, kept, out, error), error), out));
+    zero_status made = make(sinks, engine, logger, kept, out, error);
+    ZERO_TRY(settle(zr_comm_agree(comm, made, error), out));
     if (*out) {
         const zr_observer observer = {
             .step_begun = step_begun,
@@ -221,18 +230,25 @@ zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_r
     return ZERO_OK;
 }
 
+zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_range kept,
+                       zr_observation **out, zero_error *error)
+{
+    static const zr_observe_sinks ours = {our_sinks, ZR_COUNT(our_sinks)};
+    return zr_observe_by(&ours, engine, logger, kept, out, error);
+}
+
 void zr_observation_evaluated(zr_observation *o, int64_t step, double loss)
 {
-    for (int i = 0; o && i < ZR_COUNT(sinks); i++)
-        if (is_open(o, i) && sinks[i]->evaluated)
-            sinks[i]->evaluated(o->own[i], &o->seen, step, loss);
+    for (int i = 0; o && i < o->sinks->count; i++)
+        if (is_open(o, i) && o->sinks->at[i]->evaluated)
+            o->sinks->at[i]->evaluated(o->own[i], &o->seen, step, loss);
 }
 
 void zr_observation_owes(zr_observation *o)
 {
-    for (int i = 0; o && i < ZR_COUNT(sinks); i++)
-        if (is_open(o, i) && sinks[i]->owes)
-            sinks[i]->owes(o->own[i]);
+    for (int i = 0; o && i < o->sinks->count; i++)
+        if (is_open(o, i) && o->sinks->at[i]->owes)
+            o->sinks->at[i]->owes(o->own[i]);
 }
 
 const zr_recorder *zr_observation_kept(const zr_observation *observation)

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "config/config.h"
 #include "engine/engine_inner.h"
+#include "observe/observe.h"
 
 typedef struct zr_observed { // what a sink sees; the observation's, as long as that lives
     zero_engine *engine;
@@ -47,6 +48,16 @@ extern const zr_observe_sink zr_observe_time;     // wall_clock_breakdown
 extern const zr_observe_sink zr_observe_memory;   // memory_breakdown
 extern const zr_observe_sink zr_observe_flops;    // flops_profiler
 extern const zr_observe_sink zr_observe_messages; // comms_logger
+
+typedef struct zr_observe_sinks { // each step is told to them in this order
+    const zr_observe_sink *const *at; // (count)
+    int count;
+} zr_observe_sinks;
+
+// zr_observe (observe.h) by these sinks, which outlive the engine, in place of the ones above.
+zero_status zr_observe_by(const zr_observe_sinks *sinks, zero_engine *engine,
+                          const zero_logger *logger, zr_step_range kept, zr_observation **out,
+                          zero_error *error);
 
 // Logs each line of the text after a name of nine columns, and frees it. ZERO_ERR_MEMORY where it
 // has failed.
