@@ -8,6 +8,14 @@
 extern "C" {
 #endif
 
+typedef enum zero_plan_view { // what zero_plan writes:
+    ZERO_PLAN_TABLE,   // bytes of every rank at every stage;
+    // of a model, with the configuration's stage and options.ranks (or 1):
+    ZERO_PLAN_PROGRAM, // the instructions that each rank runs, as text;
+    ZERO_PLAN_DRAWING, // a micro-batch as SVG: calls, exchanges, transfers, what lies where meanwhile;
+    ZERO_PLAN_LETTERS, // the same as text: what every piece does during every call
+} zero_plan_view;
+
 typedef struct zero_plan_options {
     size_t struct_size;
     const char *new_spec, *model; // a SPEC, or a directory or config.json
@@ -20,9 +28,11 @@ typedef struct zero_plan_options {
     int64_t memory;               // bytes a rank, 0: not given
     int json;
     zero_logger logger;
+    zero_plan_view view;          // other than the table: without json, memory and parameters
+    const char *path;             // of a file that gets the answer, durably, instead of `write`, or NULL
 } zero_plan_options;
 
-// Writes the answer through `write` (text or JSON). Needs no communicator: plan/ is pure.
+// Writes the answer through `write` (text, JSON or SVG). Needs no communicator: plan/ is pure.
 ZERO_API zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
 
 #ifdef __cplusplus

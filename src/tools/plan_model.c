@@ -11,6 +11,7 @@
 #include "setup/resolve.h"
 #include "setup/tiling.h"
 #include "tools/plan_report.h"
+#include "tools/plan_views.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -106,17 +107,23 @@ static zero_status open_machine(planner *p, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status plan_row(const planner *p, int stage, int ranks, int64_t batch, zr_plan_row *row, zero_error *error)
+static zero_status make_plan(const planner *p, int stage, int ranks, int64_t batch, zr_plan **out,
+                             zero_error *error)
 {
     zr_settings settings = p->settings;
     zr_machine machine = p->machine;
     zero_shape shape = {.batch = batch, .seq = p->seq, .threads = machine.threads};
-    zr_plan *plan = NULL;
     settings.stage = stage;
     machine.ranks = ranks;
     machine.mapped = ranks <= ZERO_MAX_RANKS; // more are not on one machine
     machine.machine_ranks = (int)settings.kept_by;
-    ZERO_TRY(zr_plan_create(p->model, &shape, &settings, &machine, &plan, error));
+    return zr_plan_create(p->model, &shape, &settings, &machine, out, error);
+}
+
+static zero_status plan_row(const planner *p, int stage, int ranks, int64_t batch, zr_plan_row *row, zero_error *error)
+{
+    zr_plan *plan = NULL;
+    ZERO_TRY(make_plan(p, stage, ranks, batch, &plan, error));
     *row = (zr_plan_row){.stage = stage, .ranks = ranks, .micro_batch = batch, .largest = -1};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         row->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
@@ -184,22 +191,27 @@ static int choose_ranks(const planner *p, int out[USUAL])
     return p->options->ranks ? 1 : count;
 }
 
+// A rank's micro-batch, where the memory does not decide.
+static int64_t batch_of(const planner *p, int ranks)
+{
+    zr_elastic_batch shared = {.micro = p->config->micro_batch};
+    if (p->config->elastic)
+        zr_elastic_share(p->config->elastic, ranks, &shared);
+    return shared.micro;
+}
+
 static zero_status make_rows(const planner *p, zr_plan_row *rows, int *count, zero_error *error)
 {
-    const zr_elastic *elastic = p->config->elastic;
-    bool asks = is_limited(p) && !p->options->ranks && !elastic;
+    bool asks = is_limited(p) && !p->options->ranks && !p->config->elastic;
     int shown[USUAL], numbers = choose_ranks(p, shown);
     *count = 0;
     for (int i = 0; i < numbers; i++) {
         int ranks = shown[i];
-        zr_elastic_batch shared = {.micro = p->config->micro_batch};
-        if (elastic)
-            zr_elastic_share(elastic, ranks, &shared);
         for (int stage = 0; stage <= 3; stage++) {
             if (!exists(p, stage))
                 continue;
             int64_t largest = is_limited(p) ? largest_batch(p, stage, ranks) : -1;
-            int64_t batch = asks && largest > 0 ? largest : asks ? 1 : shared.micro;
+            int64_t batch = asks && largest > 0 ? largest : asks ? 1 : batch_of(p, ranks);
             assert(*count < MOST_ROWS); // 4 stages of USUAL numbers of ranks
             ZERO_TRY(plan_row(p, stage, ranks, batch, &rows[*count], error));
             rows[*count].largest = largest;
@@ -397,25 +409,59 @@ static zero_status plan_automatic(const planner *p, zr_buffer *out, zero_error *
     return ZERO_OK;
 }
 
+// The plan of the configuration, as the table's command has it: its stage, or the first that can
+// offload what it offloads.
+static zero_status show(const planner *p, zr_buffer *out, zero_error *error)
+{
+    const zero_plan_options *options = p->options;
+    zr_plan *plan = NULL;
+    int ranks[USUAL] = {1}, stage = p->settings.stage;
+    if (p->config->offload.automatic)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "libzero.offload is auto: only one placement has a program; the plan's table says which "
+                       "would be chosen, and offload_optimizer and offload_param name one");
+    choose_ranks(p, ranks);
+    while (stage < 3 && !exists(p, stage))
+        stage++;
+    ZERO_TRY(make_plan(p, stage, ranks[0], batch_of(p, ranks[0]), &plan, error));
+    const char *model = options->new_spec ? options->new_spec : p->model_path;
+    zero_status status = zr_plan_show(plan, options->view, model, out, error);
+    zr_plan_destroy(plan);
+    return status;
+}
+
+static zero_status tabulate(const planner *p, zr_buffer *out, zero_error *error)
+{
+    const zero_plan_options *options = p->options;
+    zr_plan_row rows[MOST_ROWS];
+    int count = 0;
+    ZERO_TRY(make_rows(p, rows, &count, error));
+    if (options->json)
+        zr_plan_json(rows, count, options->new_spec ? options->new_spec : p->model_path,
+                     p->settings.precision.name, (double)zr_model_parameters(p->model), &p->settings,
+                     p->config->elastic, out);
+    else
+        append_text(p, rows, count, out);
+    return ZERO_OK;
+}
+
+static zero_status answer(const planner *p, zr_buffer *out, zero_error *error)
+{
+    if (p->options->view != ZERO_PLAN_TABLE)
+        return show(p, out, error);
+    return p->config->offload.automatic ? plan_automatic(p, out, error) : tabulate(p, out, error);
+}
+
 zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, zero_error *error)
 {
     planner p = {.options = options};
-    zr_plan_row rows[MOST_ROWS];
-    int count = 0;
     zero_status status = read_shape(&p, error);
     if (status == ZERO_OK)
         status = read_config(&p, error);
     if (status == ZERO_OK)
         status = open_machine(&p, error);
-    bool automatic = status == ZERO_OK && p.config->offload.automatic;
     if (status == ZERO_OK)
-        status = automatic ? plan_automatic(&p, out, error) : make_rows(&p, rows, &count, error);
-    if (status == ZERO_OK && !automatic && options->json)
-        zr_plan_json(rows, count, options->new_spec ? options->new_spec : p.model_path,
-                     p.settings.precision.name, (double)zr_model_parameters(p.model), &p.settings,
-                     p.config->elastic, out);
-    else if (status == ZERO_OK && !automatic)
-        append_text(&p, rows, count, out);
+        status = answer(&p, out, error);
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
     zr_lm_free(p.model);

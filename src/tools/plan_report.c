@@ -2,6 +2,7 @@
 #include "tools/plan_report.h"
 
 #include "base/bytes_text.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/struct_take.h"
 #include "memory/ledger.h"
@@ -128,6 +129,21 @@ void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const c
     zr_buffer_printf(out, elastic ? "]}}\n" : "}\n");
 }
 
+static zero_status check(const zero_plan_options *options, zero_error *error)
+{
+    bool is_table = options->view == ZERO_PLAN_TABLE;
+    if (!!options->new_spec + !!options->model + (options->parameters > 0) != 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: exactly one of options.new_spec, options.model and options.parameters must be given");
+    if ((unsigned)options->view > ZERO_PLAN_LETTERS)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_plan: options.view is %d, which is no zero_plan_view", (int)options->view);
+    if (!is_table && (options->json || options->memory > 0 || options->parameters > 0))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_plan: options.view %d shows the program of a model: options.json, "
+                       "options.memory and options.parameters do not go with it", (int)options->view);
+    return ZERO_OK;
+}
+
 zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
     ZR_NEED(error, options);
@@ -137,12 +153,13 @@ zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user
     ZERO_TRY(zr_struct_take("zero_plan: options", options, ZR_STRUCT_UPTO(zero_plan_options, logger),
                             &taken, sizeof taken, error));
     options = &taken;
-    if (!!options->new_spec + !!options->model + (options->parameters > 0) != 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: exactly one of options.new_spec, options.model and options.parameters must be given");
+    ZERO_TRY(check(options, error));
     zero_status status = options->parameters > 0 ? zr_plan_by_formula(options, &text, error) : zr_plan_by_model(options, &text, error);
     if (status == ZERO_OK && text.failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the plan");
-    if (status == ZERO_OK)
+    if (status == ZERO_OK && options->path)
+        status = zr_file_write_durable(options->path, text.data, text.length, error);
+    else if (status == ZERO_OK)
         write(user, text.data);
     zr_buffer_free(&text);
     return status;

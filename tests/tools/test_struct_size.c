@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEW = 16 }; // bytes that the newer program's struct has more
+enum { NEW = 64 }; // bytes that the newer program's struct has more than the first; today's has fewer
 
 static void write_nothing(void *user, const char *text) { (void)user, (void)text; }
 

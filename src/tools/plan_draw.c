@@ -1,0 +1,341 @@
+// zero plan --draw FILE: a micro-batch as SVG. Time goes to the right, an instruction a column:
+//
+//   calls      [wte][h.0][h.1]...[head]¦[h.1][h.0][wte]      ¦ zero_forward returns
+//   exchanges     [gather h.1]   ...   [reduce h.1]          from begin to AWAIT, in rows
+//   transfers  [fetch h.2]  ...              [store h.1]
+//   a panel for each space that holds bytes for a while: a rectangle a life (plan/lives.h), as high
+//   as its bytes, at its first byte
+//
+// An instruction that takes no time of its own (AWAIT, BIND, RELEASE, ...) has no width; calls are
+// wide. All coordinates are whole numbers, so that the text depends on no locale.
+#include "base/bytes_text.h"
+#include "plan/lives.h"
+#include "tools/plan_flights.h"
+#include "tools/plan_views.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MARGIN = 12, LEFT = 120,               // room around; for the names of lanes
+    LEAST_WIDTH = 860, MOST_WIDTH = 16000, // of the drawing
+    CALL_WIDTH = 66, PART_WIDTH = 16,      // a call; a part of one that has a body
+    WIDTH = 8,                             // any other instruction
+    CALL_HEIGHT = 28, ROW_HEIGHT = 15, LEAST_ROW = 3, MOST_ROWS_HEIGHT = 360,
+    PANEL_HEIGHT = 110, LINE_HEIGHT = 18, GAP = 16,
+    LETTER = 7, LETTER_HEIGHT = 11, TITLE_LETTER = 9, // about, of any font
+    COLORS = 8, NAME = 128,
+};
+
+typedef struct sheet {
+    const zr_plan *plan;
+    const zr_pass *pass;
+    int *x;        // (pass->count + 1) where instructions begin
+    int right, y;  // where time ends; where the next lane begins
+    zr_buffer body;
+} sheet;
+
+typedef struct box { // a rectangle that stands for something
+    int x, y, width, height;
+    const char *class; // in the style
+    int color;         // of a piece; -1: the class has one
+    bool conditional;  // only under the instruction's `when`
+    const char *label; // left out where there is no room
+} box;
+
+static const char style[] =
+    ".paper{fill:#ffffff}.line{stroke:#888888;fill:none}"
+    ".seam{stroke:#d62728;stroke-dasharray:4 3}\n"
+    "text{fill:#222222;font:11px sans-serif}.title{font-size:15px;font-weight:bold}"
+    ".on{fill:#111111}\n"
+    ".box{stroke:#ffffff;stroke-width:.5}.if{stroke:#222222;stroke-width:1;stroke-dasharray:2 2}\n"
+    ".forward{fill:#9ecae9}.again{fill:#a6dcd4}.backward{fill:#ffbf79}.both{fill:#d6a5c9}\n"
+    ".gather{fill:#88d27a}.reduce{fill:#ff9d98}.fetch{fill:#f2cf5b}.store{fill:#d8b5a5}\n"
+    ".c0{fill:#aec7e8}.c1{fill:#ffbb78}.c2{fill:#98df8a}.c3{fill:#ff9896}.c4{fill:#c5b0d5}"
+    ".c5{fill:#e0c2a8}.c6{fill:#f7b6d2}.c7{fill:#dbdb8d}\n"
+    "@media (prefers-color-scheme:dark){.paper{fill:#15181c}text{fill:#dddddd}.on{fill:#111111}"
+    ".box{stroke:#15181c}.if{stroke:#ffffff}.seam{stroke:#ff6b6b}}\n";
+
+static void append_escaped(zr_buffer *out, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '&': zr_buffer_printf(out, "&amp;"); break;
+        case '<': zr_buffer_printf(out, "&lt;"); break;
+        case '>': zr_buffer_printf(out, "&gt;"); break;
+        default: zr_buffer_append(out, text, 1);
+        }
+    }
+}
+
+static void put_text(sheet *s, int x, int y, const char *class, const char *text)
+{
+    zr_buffer_printf(&s->body, "<text x=\"%d\" y=\"%d\"", x, y);
+    if (class)
+        zr_buffer_printf(&s->body, " class=\"%s\"", class);
+    zr_buffer_printf(&s->body, ">");
+    append_escaped(&s->body, text);
+    zr_buffer_printf(&s->body, "</text>\n");
+}
+
+static void append_class(sheet *s, const box *b)
+{
+    zr_buffer_printf(&s->body, "class=\"box");
+    if (b->color >= 0)
+        zr_buffer_printf(&s->body, " c%d", b->color % COLORS);
+    else
+        zr_buffer_printf(&s->body, " %s", b->class);
+    zr_buffer_printf(&s->body, b->conditional ? " if\"" : "\"");
+}
+
+// told: what the box is, in words; a viewer shows it to who points at the box.
+static void put_box(sheet *s, const box *b, const char *told)
+{
+    bool roomy = (int)strlen(b->label) * LETTER <= b->width && b->height >= LETTER_HEIGHT;
+    zr_buffer_printf(&s->body, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" ", b->x, b->y,
+                     ZR_MAX(b->width, 1), ZR_MAX(b->height, 1));
+    append_class(s, b);
+    zr_buffer_printf(&s->body, "><title>");
+    append_escaped(&s->body, told);
+    zr_buffer_printf(&s->body, "</title></rect>\n");
+    if (roomy && *b->label)
+        put_text(s, b->x + 2, b->y + b->height / 2 + 4, "on", b->label);
+}
+
+static bool takes_time(const zr_instruction *i)
+{
+    switch (i->code) {
+    case ZR_AWAIT: case ZR_BIND: case ZR_UNBIND: case ZR_RELEASE: case ZR_PUBLISH: return false;
+    case ZR_GATHER: return i->slot.kind != ZR_NO_SLOT;
+    default: return true;
+    }
+}
+
+// A call that has a body computes between the instructions of it.
+static int width_of(const zr_instruction *i)
+{
+    int part = i->mark == ZR_BEGUN ? PART_WIDTH : 0;
+    if (i->code == ZR_CALL)
+        return i->body ? PART_WIDTH : CALL_WIDTH;
+    return part + (takes_time(i) ? WIDTH : 0);
+}
+
+// Where more would be wider than the widest drawing all columns become narrower.
+static void find_columns(sheet *s)
+{
+    int64_t sum = 0, whole = 0;
+    for (int i = 0; i < s->pass->count; i++)
+        whole += width_of(&s->pass->at[i]);
+    for (int i = 0; i <= s->pass->count; i++) {
+        int64_t at = whole > MOST_WIDTH ? sum * MOST_WIDTH / whole : sum;
+        s->x[i] = LEFT + (int)at;
+        if (i < s->pass->count)
+            sum += width_of(&s->pass->at[i]);
+    }
+    s->right = s->x[s->pass->count];
+}
+
+static const char *class_of_call(int what)
+{
+    static const char *const classes[] = {"forward", "again", "backward", "both"};
+    return classes[what];
+}
+
+static void put_call(sheet *s, int at)
+{
+    const zr_instruction *call = &s->pass->at[at];
+    const char *unit = zr_plan_unit_name(s->plan, call->unit);
+    char told[2 * NAME];
+    snprintf(told, sizeof told, "%s %s", zr_call_name((zr_call)call->what), unit);
+    put_box(s, &(box){.x = s->x[at], .y = s->y, .width = s->x[at + 1 + call->body] - s->x[at],
+                      .height = CALL_HEIGHT, .class = class_of_call(call->what), .color = -1,
+                      .label = unit}, told);
+}
+
+static void put_calls(sheet *s)
+{
+    put_text(s, MARGIN, s->y + CALL_HEIGHT / 2 + 4, NULL, "calls");
+    for (int i = 0; i < s->pass->count; i++)
+        if (s->pass->at[i].code == ZR_CALL)
+            put_call(s, i);
+    s->y += CALL_HEIGHT + GAP;
+}
+
+static const char *class_of_flight(zr_code code)
+{
+    switch (code) {
+    case ZR_GATHER: return "gather";
+    case ZR_REDUCE: return "reduce";
+    case ZR_FETCH: return "fetch";
+    default: return "store";
+    }
+}
+
+static const char *piece_name(const sheet *s, int piece)
+{
+    return piece < 0 ? "checkpoint" : s->plan->pieces[piece].name;
+}
+
+static void put_flight(sheet *s, const zr_flight *f, int row_height)
+{
+    const zr_instruction *begins = &s->pass->at[f->from];
+    const char *name = piece_name(s, begins->piece), *class = class_of_flight(begins->code);
+    char told[2 * NAME], bytes[ZR_BYTES_TEXT];
+    zr_bytes_text((double)begins->bytes, bytes);
+    snprintf(told, sizeof told, "%s %s, %s, from %d until %d", class, name, bytes, f->from, f->to);
+    put_box(s, &(box){.x = s->x[f->from], .y = s->y + f->row * row_height,
+                      .width = s->x[f->to] - s->x[f->from], .height = row_height - 1,
+                      .class = class, .color = -1, .conditional = begins->when != ZR_ALWAYS,
+                      .label = name}, told);
+}
+
+static zero_status put_lane(sheet *s, zr_lane lane, const char *name, zero_error *error)
+{
+    zr_flights flights;
+    zero_status status = zr_flights_of(s->pass, lane, &flights, error);
+    if (status == ZERO_OK && flights.count) {
+        int height = ZR_MAX(ZR_MIN(ROW_HEIGHT, MOST_ROWS_HEIGHT / flights.rows), LEAST_ROW);
+        put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL, name);
+        for (int f = 0; f < flights.count; f++)
+            put_flight(s, &flights.at[f], height);
+        s->y += flights.rows * height + GAP;
+    }
+    zr_flights_free(&flights);
+    return status;
+}
+
+static void put_life(sheet *s, const zr_life *life, int64_t whole)
+{
+    int top = (int)(life->first * PANEL_HEIGHT / whole);
+    int bottom = (int)((life->first + life->bytes) * PANEL_HEIGHT / whole);
+    char told[2 * NAME], bytes[ZR_BYTES_TEXT];
+    zr_bytes_text((double)life->bytes, bytes);
+    snprintf(told, sizeof told, "%s: %s from byte %lld, from %d to %d", piece_name(s, life->piece),
+             bytes, (long long)life->first, life->from, life->to);
+    put_box(s, &(box){.x = s->x[life->from], .y = s->y + top,
+                      .width = s->x[life->to + 1] - s->x[life->from], .height = bottom - top,
+                      .color = life->piece,
+                      .conditional = s->pass->at[life->from].when != ZR_ALWAYS,
+                      .label = piece_name(s, life->piece)}, told);
+}
+
+static void put_panel(sheet *s, const zr_lives *lives, zr_space space)
+{
+    int64_t whole = zr_lives_end(lives, space);
+    char bytes[ZR_BYTES_TEXT];
+    if (!whole)
+        return;
+    zr_bytes_text((double)whole, bytes);
+    put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL, zr_space_name(space));
+    put_text(s, MARGIN, s->y + LETTER_HEIGHT + LINE_HEIGHT, NULL, bytes);
+    for (int i = 0; i < lives->count; i++)
+        if (lives->at[i].space == space)
+            put_life(s, &lives->at[i], whole);
+    zr_buffer_printf(&s->body,
+                     "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"line\"/>\n", LEFT,
+                     s->y, s->right - LEFT, PANEL_HEIGHT);
+    s->y += PANEL_HEIGHT + GAP;
+}
+
+static zero_status put_panels(sheet *s, zero_error *error)
+{
+    zr_lives lives;
+    zero_status status = zr_lives_of(s->plan, ZR_PASS_MICRO_BATCH, &lives, error);
+    for (int space = 0; status == ZERO_OK && space < ZR_SPACE_COUNT; space++)
+        put_panel(s, &lives, (zr_space)space);
+    zr_lives_free(&lives);
+    return status;
+}
+
+static void put_seam(sheet *s, int top)
+{
+    int x = s->x[s->pass->seam];
+    zr_buffer_printf(&s->body, "<path d=\"M%d %dV%d\" class=\"line seam\"/>\n", x, top,
+                     s->y - GAP / 2);
+    put_text(s, x + 3, top + LETTER_HEIGHT, NULL, "zero_forward returns");
+}
+
+// What a step does once, after its micro-batches.
+static void put_once(sheet *s)
+{
+    zr_buffer line = {0};
+    put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL, "once a step, after its micro-batches:");
+    s->y += LINE_HEIGHT;
+    for (int kind = ZR_PASS_BOUNDARY; kind < ZR_PASS_COUNT; kind++) {
+        line.length = 0;
+        zr_pass_summary(&s->plan->program.passes[kind], &line);
+        put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL, zr_pass_name((zr_pass_kind)kind));
+        put_text(s, LEFT, s->y + LETTER_HEIGHT, NULL, line.failed ? "" : line.data);
+        s->y += LINE_HEIGHT;
+    }
+    s->body.failed |= line.failed;
+    zr_buffer_free(&line);
+    s->y += GAP;
+}
+
+static void put_legend(sheet *s)
+{
+    static const struct { const char *class, *text; } entries[] = {
+        {"forward", "forward"}, {"again", "forward again"}, {"backward", "backward"},
+        {"both", "both in one call"}, {"gather", "gather"}, {"reduce", "reduce"},
+        {"fetch", "fetch"}, {"store", "store"},
+    };
+    int x = MARGIN;
+    for (int i = 0; i < ZR_COUNT(entries); i++) {
+        const char *text = entries[i].text;
+        put_box(s, &(box){.x = x, .y = s->y, .width = LETTER_HEIGHT, .height = LETTER_HEIGHT,
+                          .class = entries[i].class, .color = -1, .label = ""}, text);
+        put_text(s, x + LETTER_HEIGHT + 4, s->y + LETTER_HEIGHT - 1, NULL, text);
+        x += LETTER_HEIGHT + GAP + (int)strlen(text) * LETTER;
+    }
+    s->y += LINE_HEIGHT;
+    put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL,
+             "dashed: only in some micro-batches, or when the weights have changed. In the "
+             "panels a color is a piece's, and height is bytes.");
+    s->y += LINE_HEIGHT;
+}
+
+static zero_status put_all(sheet *s, const char *title, zero_error *error)
+{
+    s->y = MARGIN;
+    put_text(s, MARGIN, s->y + LINE_HEIGHT - 4, "title", title);
+    s->y += LINE_HEIGHT + GAP;
+    int top = s->y;
+    s->y += LINE_HEIGHT;
+    put_calls(s);
+    ZERO_TRY(put_lane(s, ZR_LANE_EXCHANGES, "exchanges", error));
+    ZERO_TRY(put_lane(s, ZR_LANE_TRANSFERS, "transfers", error));
+    ZERO_TRY(put_panels(s, error));
+    put_seam(s, top);
+    put_once(s);
+    put_legend(s);
+    return ZERO_OK;
+}
+
+static void append_sheet(const sheet *s, const char *title, zr_buffer *out)
+{
+    int needed = ZR_MAX(s->right, MARGIN + (int)strlen(title) * TITLE_LETTER) + MARGIN;
+    int width = ZR_MAX(needed, LEAST_WIDTH), height = s->y + MARGIN;
+    zr_buffer_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                          "viewBox=\"0 0 %d %d\">\n<style>\n%s</style>\n", width, height, width,
+                     height, style);
+    zr_buffer_printf(out, "<rect width=\"100%%\" height=\"100%%\" class=\"paper\"/>\n");
+    zr_buffer_append(out, s->body.data, s->body.length);
+    zr_buffer_printf(out, "</svg>\n");
+    out->failed |= s->body.failed;
+}
+
+zero_status zr_plan_draw(const zr_plan *plan, const char *title, zr_buffer *out, zero_error *error)
+{
+    sheet s = {.plan = plan, .pass = &plan->program.passes[ZR_PASS_MICRO_BATCH]};
+    s.x = zr_alloc(((size_t)s.pass->count + 1) * sizeof *s.x, error);
+    if (!s.x)
+        return ZERO_ERR_MEMORY;
+    find_columns(&s);
+    zero_status status = put_all(&s, title, error);
+    if (status == ZERO_OK)
+        append_sheet(&s, title, out);
+    zr_buffer_free(&s.body);
+    zr_free(s.x);
+    return status;
+}

@@ -1,0 +1,240 @@
+// zero plan --draw -: a row a piece, a column a CALL; the letter says what the piece does while the
+// unit computes. Of several the one that comes last here: f < g < o < r < b < F, B.
+#include "plan/lives.h"
+#include "tools/plan_flights.h"
+#include "tools/plan_views.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct table {
+    const zr_plan *plan;
+    const zr_pass *pass;
+    zr_buffer *out;
+    int call_count;
+    int *calls;             // (call_count) instructions
+    char *letters;          // (piece_count, call_count)
+    // (piece_count) where the walk stands: units read it; they add to its gradient.
+    bool *reading, *adding;
+} table;
+
+static char *letter(const table *t, int piece, int call)
+{
+    return &t->letters[(size_t)piece * (size_t)t->call_count + (size_t)call];
+}
+
+static int call_end(const table *t, int call)
+{
+    return t->calls[call] + t->pass->at[t->calls[call]].body;
+}
+
+// The piece does so from instruction `from` to instruction `to`: in every call that runs meanwhile.
+static void put_from_to(table *t, char what, int piece, int from, int to)
+{
+    for (int c = 0; c < t->call_count; c++)
+        if (from <= call_end(t, c) && t->calls[c] < to)
+            *letter(t, piece, c) = what;
+}
+
+static void put_lives(table *t, const zr_lives *lives, bool gathered)
+{
+    for (const zr_life *life = lives->at; life < lives->at + lives->count; life++) {
+        bool parameters = life->space == ZR_SPACE_GATHERED;
+        bool gradient = life->space == ZR_SPACE_GRADIENTS || life->space == ZR_SPACE_OPEN_SUMS;
+        if (gathered ? parameters : gradient)
+            put_from_to(t, gathered ? 'g' : 'o', life->piece, life->from, life->to);
+    }
+}
+
+static void put_flights(table *t, const zr_flights *flights, zr_slot_kind kind, char what)
+{
+    for (const zr_flight *f = flights->at; f < flights->at + flights->count; f++) {
+        const zr_instruction *begins = &t->pass->at[f->from];
+        if (begins->slot.kind == kind)
+            put_from_to(t, what, begins->piece, f->from, f->to);
+    }
+}
+
+static void follow(table *t, const zr_instruction *i)
+{
+    bool comes = i->code == ZR_BIND || i->code == ZR_OPEN;
+    if (!comes && i->code != ZR_UNBIND)
+        return;
+    zr_space space = i->place.space;
+    bool parameters = space == ZR_SPACE_PARAMETERS || space == ZR_SPACE_GATHERED;
+    (parameters ? t->reading : t->adding)[i->piece] = comes;
+}
+
+static void put_piece(table *t, int piece, int call)
+{
+    zr_call what = (zr_call)t->pass->at[t->calls[call]].what;
+    bool backward = what == ZR_CALL_BACKWARD || what == ZR_CALL_BOTH;
+    if (backward && t->adding[piece])
+        *letter(t, piece, call) = 'B';
+    else if (t->reading[piece] && *letter(t, piece, call) != 'B')
+        *letter(t, piece, call) = backward ? 'b' : 'F';
+}
+
+static void put_unit(table *t, int call)
+{
+    const zr_unit_plan *unit = &t->plan->units[t->pass->at[t->calls[call]].unit];
+    for (int i = 0; i < unit->piece_count; i++)
+        put_piece(t, unit->pieces[i], call);
+}
+
+// What a call finds bound when it begins, and what comes while it runs.
+static void put_calls(table *t)
+{
+    int call = -1;
+    for (int i = 0; i < t->pass->count; i++) {
+        follow(t, &t->pass->at[i]);
+        if (t->pass->at[i].code == ZR_CALL)
+            call++;
+        if (call >= 0 && i <= call_end(t, call))
+            put_unit(t, call);
+    }
+}
+
+static zero_status fill(table *t, zero_error *error)
+{
+    zr_lives lives = {0};
+    zr_flights exchanges = {0}, transfers = {0};
+    zero_status status = zr_lives_of(t->plan, ZR_PASS_MICRO_BATCH, &lives, error);
+    if (status == ZERO_OK)
+        status = zr_flights_of(t->pass, ZR_LANE_EXCHANGES, &exchanges, error);
+    if (status == ZERO_OK)
+        status = zr_flights_of(t->pass, ZR_LANE_TRANSFERS, &transfers, error);
+    if (status == ZERO_OK) {
+        put_flights(t, &transfers, ZR_SLOT_FETCHED, 'f');
+        put_lives(t, &lives, true);
+        put_lives(t, &lives, false);
+        put_flights(t, &exchanges, ZR_SLOT_SUM, 'r');
+        put_calls(t);
+    }
+    zr_flights_free(&transfers);
+    zr_flights_free(&exchanges);
+    zr_lives_free(&lives);
+    return status;
+}
+
+static int name_width(const zr_plan *plan)
+{
+    int width = (int)strlen("column");
+    for (int p = 0; p < plan->piece_count; p++)
+        width = ZR_MAX(width, (int)strlen(plan->pieces[p].name));
+    return width;
+}
+
+// The first call after the seam; call_count where there is none.
+static int seam_call(const table *t)
+{
+    int c = 0;
+    while (c < t->call_count && t->calls[c] < t->pass->seam)
+        c++;
+    return c;
+}
+
+// Numbers of columns from 1, read from top to bottom: one digit of each.
+static void append_digits(const table *t, const char *heading, int width, int unit)
+{
+    int seam = seam_call(t);
+    zr_buffer_printf(t->out, "%-*s ", width, heading);
+    for (int c = 0; c < t->call_count; c++) {
+        bool shown = c + 1 >= unit;
+        zr_buffer_printf(t->out, "%s%c", c == seam ? "|" : "",
+                         shown ? '0' + (c + 1) / unit % 10 : ' ');
+    }
+    zr_buffer_printf(t->out, "\n");
+}
+
+static void append_numbers(const table *t, int width)
+{
+    int unit = 1;
+    while (unit * 10 <= t->call_count)
+        unit *= 10;
+    for (const char *heading = "column"; unit; unit /= 10, heading = "")
+        append_digits(t, heading, width, unit);
+}
+
+static void append_rows(const table *t, int width)
+{
+    int seam = seam_call(t);
+    for (int p = 0; p < t->plan->piece_count; p++) {
+        zr_buffer_printf(t->out, "%-*s ", width, t->plan->pieces[p].name);
+        zr_buffer_append(t->out, letter(t, p, 0), (size_t)seam);
+        zr_buffer_printf(t->out, seam < t->call_count ? "|" : "");
+        zr_buffer_append(t->out, letter(t, p, 0) + seam, (size_t)(t->call_count - seam));
+        zr_buffer_printf(t->out, "\n");
+    }
+}
+
+static const char *unit_name(const table *t, int call)
+{
+    return zr_plan_unit_name(t->plan, t->pass->at[t->calls[call]].unit);
+}
+
+// "  1 to 4 forward: embed h.0 h.1 h.2", a line for calls of one kind that follow each other.
+static void append_names(const table *t)
+{
+    for (int c = 0, end; c < t->call_count; c = end) {
+        int what = t->pass->at[t->calls[c]].what;
+        for (end = c; end < t->call_count && t->pass->at[t->calls[end]].what == what; end++)
+            ;
+        zr_buffer_printf(t->out, "  %d", c + 1);
+        if (end > c + 1)
+            zr_buffer_printf(t->out, " to %d", end);
+        zr_buffer_printf(t->out, " %s:", zr_call_name((zr_call)what));
+        for (int n = c; n < end; n++)
+            zr_buffer_printf(t->out, " %s", unit_name(t, n));
+        zr_buffer_printf(t->out, "\n");
+    }
+}
+
+static void append_table(const table *t, const char *title)
+{
+    int width = name_width(t->plan);
+    zr_buffer_printf(t->out, "%s\nA micro-batch: a row a piece, a column a call of a unit; "
+                             "|: zero_forward returns\n\n", title);
+    append_numbers(t, width);
+    append_rows(t, width);
+    zr_buffer_printf(t->out,
+                     "\nf  its shard is fetched from its tier      F  it is read in forward\n"
+                     "g  it is gathered, or has been             B  backward adds to its gradient\n"
+                     "o  it holds a gradient of this micro-batch b  it is only read in backward\n"
+                     "r  its gradient is being reduced           .  nothing of that\n\n"
+                     "calls\n");
+    append_names(t);
+}
+
+static zero_status open_table(table *t, zero_error *error)
+{
+    size_t pieces = (size_t)t->plan->piece_count;
+    for (int i = 0; i < t->pass->count; i++)
+        t->call_count += t->pass->at[i].code == ZR_CALL;
+    t->calls = zr_alloc((size_t)t->call_count * sizeof *t->calls, error);
+    t->letters = zr_alloc(pieces * (size_t)t->call_count, error);
+    t->reading = zr_alloc(2 * pieces * sizeof *t->reading, error);
+    if (!t->calls || !t->letters || !t->reading)
+        return ZERO_ERR_MEMORY;
+    t->adding = t->reading + pieces;
+    memset(t->letters, '.', pieces * (size_t)t->call_count);
+    for (int i = 0, c = 0; i < t->pass->count; i++)
+        if (t->pass->at[i].code == ZR_CALL)
+            t->calls[c++] = i;
+    return ZERO_OK;
+}
+
+zero_status zr_plan_draw_letters(const zr_plan *plan, const char *title, zr_buffer *out,
+                                 zero_error *error)
+{
+    table t = {.plan = plan, .pass = &plan->program.passes[ZR_PASS_MICRO_BATCH], .out = out};
+    zero_status status = open_table(&t, error);
+    if (status == ZERO_OK)
+        status = fill(&t, error);
+    if (status == ZERO_OK)
+        append_table(&t, title);
+    zr_free(t.reading);
+    zr_free(t.letters);
+    zr_free(t.calls);
+    return status;
+}
