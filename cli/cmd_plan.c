@@ -1,12 +1,46 @@
-// zero plan: bytes of every rank, without a run.
+// zero plan: bytes of every rank, or the program of a step, without a run.
 #include "failure.h"
 #include "overrides.h"
+
+#include <string.h>
+
+// --program and --draw next to other options: the exit code, after a message; 0: they go together.
+static int refuse_view(const cli_arguments *a)
+{
+    const char *view = a->given[OPT_PROGRAM] ? "--program" : "--draw";
+    if (a->given[OPT_PROGRAM] && a->given[OPT_DRAW])
+        return cli_fail_usage(a->command,
+                              "--program and --draw are both given: one of them at a time");
+    if (a->given[OPT_JSON])
+        return cli_fail_usage(a->command,
+                              "--json and %s are both given: a program is not written as JSON", view);
+    if (a->given[OPT_PARAMS])
+        return cli_fail_usage(a->command,
+                              "--params plans by formulas, which have no program: %s needs --new or "
+                              "--model", view);
+    if (a->given[OPT_MEMORY])
+        return cli_fail_usage(a->command,
+                              "--memory asks what fits, and %s shows one plan: --ranks and --stage say "
+                              "which", view);
+    return 0;
+}
+
+static zero_plan_view view_of(const cli_arguments *a)
+{
+    if (a->given[OPT_DRAW])
+        return strcmp(a->text[OPT_DRAW], "-") == 0 ? ZERO_PLAN_LETTERS : ZERO_PLAN_DRAWING;
+    return a->given[OPT_PROGRAM] ? ZERO_PLAN_PROGRAM : ZERO_PLAN_TABLE;
+}
 
 int cli_plan(const cli_arguments *a)
 {
     int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_PARAMS];
+    zero_plan_view view = view_of(a);
     if (models != 1)
         return cli_fail_usage(a->command, "%s of --new, --model and --params; usage: zero plan %s", models ? "more than one" : "none", a->command->usage);
+    int refused = view == ZERO_PLAN_TABLE ? 0 : refuse_view(a);
+    if (refused)
+        return refused;
     if (a->given[OPT_PARAMS] && (a->given[OPT_DEVICE_MEMORY] || a->given[OPT_HOST_MEMORY]))
         return cli_fail_usage(a->command, "--params plans by formulas that know of one memory: --memory BYTES says how large it is");
     cli_overrides overrides;
@@ -14,7 +48,12 @@ int cli_plan(const cli_arguments *a)
     zero_plan_options options = {.struct_size = sizeof options, .new_spec = a->text[OPT_NEW], .model = a->text[OPT_MODEL],
                                  .parameters = a->real[OPT_PARAMS], .config_path = a->text[OPT_CONFIG], .overrides = overrides.at,
                                  .override_count = overrides.count, .seq = a->integer[OPT_SEQ], .ranks = (int)a->integer[OPT_RANKS],
-                                 .memory = a->integer[OPT_MEMORY], .json = a->given[OPT_JSON], .logger = {.write = cli_log_stderr, .user = (void *)a}};
+                                 .memory = a->integer[OPT_MEMORY], .json = a->given[OPT_JSON], .logger = {.write = cli_log_stderr, .user = (void *)a},
+                                 .view = view, .path = view == ZERO_PLAN_DRAWING ? a->text[OPT_DRAW] : NULL};
     zero_error error = {0};
-    return zero_plan(&options, cli_print, NULL, &error) == ZERO_OK ? 0 : cli_fail(a->command, &error);
+    if (zero_plan(&options, cli_print, NULL, &error) != ZERO_OK)
+        return cli_fail(a->command, &error);
+    if (options.path)
+        fprintf(stderr, "%s: a drawing of the program\n", options.path);
+    return 0;
 }

@@ -94,7 +94,7 @@ const cli_option cli_options[CLI_OPTIONS] = {
                     {.commands = BENCH, .help = AUTO_DTYPE, .standard_text = "fp32"}}},
     [OPT_STAGE] = {.name = "--stage", .argument = "0..3", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH, .least = 0, .most = 3,
         .standard_text = "the configuration's, or 0", .help = STAGES,
-        .differs = {{.commands = PLAN, .help = "the stage of the command that is printed; the table has every stage"},
+        .differs = {{.commands = PLAN, .help = "the stage of the command that is printed, of --program and of --draw; the table has every stage"},
                     {.commands = BENCH, .help = STAGES, .standard_text = "0"}}},
     [OPT_MICRO_BATCH] = {.name = "--micro-batch", .argument = "B", .kind = CLI_INTEGER, .commands = TRAIN | PLAN | BENCH | DATA, .least = 1, .most = 1048576,
         .standard_text = "by the model's size", .help = "samples a rank computes at once",
@@ -190,6 +190,12 @@ const cli_option cli_options[CLI_OPTIONS] = {
     [OPT_JSON] = {.name = "--json", .kind = CLI_FLAG, .commands = INSPECT | GENERATE | PLAN | BENCH,
         .help = "the same as JSON",
         .differs = {{.commands = GENERATE, .help = "one JSON object per line for each prompt"}, {.commands = BENCH, .help = "for memory and io: the same as JSON"}}},
+    [OPT_PROGRAM] = {.name = "--program", .kind = CLI_FLAG, .commands = PLAN,
+        .help = "instead of the table: every instruction of a step, at the configuration's stage and with "
+                "--ranks (or 1)"},
+    [OPT_DRAW] = {.name = "--draw", .argument = "FILE", .kind = CLI_TEXT, .commands = PLAN,
+        .help = "instead of the table: an SVG of what a micro-batch does when, and what lies where "
+                "meanwhile; -: letters on standard output"},
     [OPT_SECONDS] = {.name = "--seconds", .argument = "X", .kind = CLI_REAL, .commands = BENCH, .least = 0.001, .most = 60,
         .standard = "0.2", .help = "time for each figure, about; for io, that of a round at least"},
     [OPT_PATH] = {.name = "--path", .argument = "DIR", .kind = CLI_TEXT, .commands = BENCH | DOCTOR,
@@ -255,7 +261,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
         .detail = "A byte-level BPE with GPT-2's pre-tokenizer, in a tokenizer.json that transformers opens. The same text gives the same file."},
     [CLI_PLAN] = {.name = "plan", .usage = "--new SPEC | --model DIR|config.json | --params X  [--ranks N | --memory BYTES] [OPTION...]",
         .run = cli_plan, .purpose = "show the bytes of every rank at every stage, without a run",
-        .detail = "With --memory and without --ranks it answers \"what do I need?\": a table of stages and ranks that fit, and the command to run."},
+        .detail = "With --memory and without --ranks it answers \"what do I need?\": a table of stages and ranks that fit, and the command to run. "
+                  "--program and --draw show how a step is made: docs/how-it-works.md reads them."},
     [CLI_BENCH] = {.name = "bench", .usage = "comm|gemm|optimizer|step|checkpoint|memory|io [OPTION...]", .choices = "comm|gemm|optimizer|step|checkpoint|memory|io", .run = cli_bench,
         .purpose = "measure communication, matrix products, the optimizer, a training step, checkpoints, memory and disks on this machine",
         .detail = "optimizer times norm, clip, AdamW and the 16-bit copy over a rank's shard. step takes a model (--new, 4 samples of its context unless told otherwise) through steps of training and prints the "

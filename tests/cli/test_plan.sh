@@ -81,6 +81,42 @@ refused 64 'none of --new' "$ZERO" plan
 refused 64 'number of bytes' "$ZERO" plan --new gpt2 --memory 12XB
 refused 64 'there is no preset' "$ZERO" plan --new gpt9
 
+# The program: as a list, as a drawing, as letters; the three tell of the same calls, exchanges and transfers.
+views="--new gpt2:layers=3,heads=2,width=64,context=32,vocab=512 --ranks 2 --dtype bf16 --micro-batch 2 --accumulation 2"
+cat >tiles.json <<'JSON'
+{"libzero": {"tiling": {"all": 2}}, "activation_checkpointing": {"number_checkpoints": 2, "cpu_checkpointing": true},
+ "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "disk"}, "offload_optimizer": {"device": "nvme", "nvme_path": "disk"}}}
+JSON
+for how in "--stage 0" "--stage 1" "--stage 3" "--config offload.json" "--config tiles.json"; do
+    expect 0 "$ZERO" plan $views $how --program && mv out.txt program.txt
+    [ "$how" = "--config tiles.json" ] || ! grep -q ' begun ' <(tail -n +20 program.txt) || fail "a body without streamed pieces"
+    expect 0 "$ZERO" plan $views $how --draw - && mv out.txt letters.txt
+    expect 0 "$ZERO" plan $views $how --draw program.svg
+    grep -qx 'program.svg: a drawing of the program' err.txt && [ ! -s out.txt ] || fail "where the drawing is: $(cat out.txt err.txt)"
+    python3 "$HERE/plan_views.py" program.txt program.svg letters.txt || fail "views of the program of $how"
+done
+grep -q '^ *[0-9]*    [A-Z].* ended h.0/' program.txt || fail "tiles: no instruction in the body of a CALL"
+grep -q '^  [0-9 a-z]*forward again: ' letters.txt || fail "checkpoints: nothing is computed again"
+head -1 program.txt | grep -qx 'gpt2:.*: stage 3, 2 ranks, micro-batches of 2 x 32 tokens, bf16' || fail "the title: $(head -1 program.txt)"
+expect 0 "$ZERO" plan --new $TINY --config offload.json --program && grep -q ': stage 3, 1 rank, ' out.txt || fail "one rank, where none are given"
+# Of a large model, and of one whose name is no XML, too.
+expect 0 "$ZERO" plan --new llama:layers=300,heads=2,width=64,vocab=512 --stage 2 --ranks 2 --draw large.svg
+python3 -c 'import sys, xml.etree.ElementTree as t; r = t.parse("large.svg").getroot(); assert int(r.get("width")) < 17000, r.get("width")' || fail "a large drawing"
+mkdir 'a<b&c' && cp run/model/config.json 'a<b&c/'
+expect 0 "$ZERO" plan --model 'a<b&c' --draw name.svg
+python3 -c 'import xml.etree.ElementTree as t; assert "a<b&c" in "".join(t.parse("name.svg").getroot().itertext())' || fail "a name with < and &"
+# What does not go together, and a file that cannot be written; nothing is left behind.
+refused 64 '--program and --draw are both given' "$ZERO" plan --new $TINY --program --draw out
+refused 64 '--json and --program are both given' "$ZERO" plan --new $TINY --program --json
+refused 64 '--json and --draw are both given' "$ZERO" plan --new $TINY --draw out --json
+refused 64 '--program needs --new or --model' "$ZERO" plan --params 7.5e9 --program
+refused 64 '--draw needs --new or --model' "$ZERO" plan --params 7.5e9 --draw out
+refused 64 '--memory asks what fits' "$ZERO" plan --new $TINY --memory 1GB --draw -
+refused 64 'libzero.offload is auto' "$ZERO" plan --new $TINY --config auto.json --program
+refused 64 '--draw needs a value' "$ZERO" plan --new $TINY --draw
+refused 74 'nowhere/out' "$ZERO" plan --new $TINY --draw nowhere/out
+[ "$(find . -name '*.svg*' | sort | tr '\n' ' ')" = "./large.svg ./name.svg ./program.svg " ] || fail "left behind: $(find . -name '*.svg*')"
+
 expect 0 "$ZERO" doctor
 grep -qE '^locked memory +(unlimited$|[0-9.]+ [kMGTP]?B)' out.txt || fail "a limit without its unit: $(grep '^locked' out.txt)"
 for what in processor cores instructions compute memory MPI io_uring disk "largest model"; do
