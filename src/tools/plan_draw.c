@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-    MARGIN = 12, LEFT = 120,               // room around; for the names of lanes
+    MARGIN = 12, LEFT = 128,               // room around; for the names of lanes
     LEAST_WIDTH = 860, MOST_WIDTH = 16000, // of the drawing
     CALL_WIDTH = 66, PART_WIDTH = 16,      // a call; a part of one that has a body
     WIDTH = 8,                             // any other instruction

@@ -117,6 +117,28 @@ refused 64 '--draw needs a value' "$ZERO" plan --new $TINY --draw
 refused 74 'nowhere/out' "$ZERO" plan --new $TINY --draw nowhere/out
 [ "$(find . -name '*.svg*' | sort | tr '\n' ' ')" = "./large.svg ./name.svg ./program.svg " ] || fail "left behind: $(find . -name '*.svg*')"
 
+# docs/how-it-works.md shows what its own command makes, and lines of the list that --program prints.
+python3 - "$HERE/../../docs/how-it-works.md" <<'PY' || fail "docs/how-it-works.md: no command, no configuration or no list"
+import re, sys
+section = open(sys.argv[1]).read().split("\n## The program\n")[1].split("\n## ")[0]
+blocks = re.findall(r"^```(?:json)?\n(.*?)^```$", section, re.M | re.S)
+config, command, listed, letters = blocks
+open("nvme.json", "w").write(config)
+open("command.txt", "w").write(command)
+open("listed.txt", "w").write(listed)
+open("letters.txt", "w").write(letters)
+PY
+drawn=$(cat command.txt)
+shown=${drawn% --draw program.svg}
+(PATH=$(dirname "$ZERO"):$PATH && $drawn 2>/dev/null && $shown --program >program.txt && $shown --draw - >letters-now.txt) || fail "the commands of docs/how-it-works.md: $drawn"
+cmp program.svg "$HERE/../../docs/program.svg" || fail "docs/program.svg is not what this draws: $drawn"
+while IFS= read -r line; do
+    grep -qxF -- "$line" program.txt || fail "docs/how-it-works.md: --program does not print: $line"
+done <listed.txt
+while IFS= read -r line; do
+    grep -qxF -- "$line" letters-now.txt || fail "docs/how-it-works.md: --draw - does not print: $line"
+done <letters.txt
+
 expect 0 "$ZERO" doctor
 grep -qE '^locked memory +(unlimited$|[0-9.]+ [kMGTP]?B)' out.txt || fail "a limit without its unit: $(grep '^locked' out.txt)"
 for what in processor cores instructions compute memory MPI io_uring disk "largest model"; do
