@@ -1,9 +1,23 @@
 #include "fixture.h"
 
+#include "setup/resolve.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ALL_DTYPES (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16)
+
+const zr_tiering fixture_on_nvme = {
+    .parameters = ZERO_TIER_nvme,
+    .optimizer = ZERO_TIER_nvme,
+    .sub_group = 10000,
+    .read_ahead = true,
+    .write_behind = true,
+    .visits_ahead = 2,
+    .block = 1 << 20,
+};
+const zr_tiering fixture_on_host = {.parameters = ZERO_TIER_host, .optimizer = ZERO_TIER_host};
 
 static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
 {
@@ -129,4 +143,41 @@ zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t a
     zr_settings settings = fixture_settings(ZERO_BF16, stage, accumulation);
     settings.tiering = *tiering;
     return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .mapped = true});
+}
+
+zr_plan *fixture_plan_as_said(const fixture *f, const char *said)
+{
+    const zr_config_facts facts = {.ranks = 2, .micro_batch = 2, .auto_dtype = ZERO_BF16};
+    const char *host = "{\"device\": \"cpu\"}";
+    char text[512];
+    zr_config *config = NULL;
+    zero_error error = {0};
+    snprintf(text, sizeof text,
+             "{\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": %s, \"offload_param\": %s, %s}}",
+             host, host, said);
+    if (zr_config_parse(text, strlen(text), "test", &config, &error) != ZERO_OK
+        || zr_config_resolve(config, &facts, NULL, &error) != ZERO_OK) {
+        fprintf(stderr, "%s: %s\n", text, error.message);
+        abort();
+    }
+    zr_tiering tiering = zr_settings_of(config, false).tiering;
+    zr_config_destroy(config);
+    return fixture_plan_on_tiers(f, 3, 2, 1, &tiering);
+}
+
+void fixture_for_stages(void (*check)(const zr_plan *plan))
+{
+    static const int ranks[] = {1, 2, 3, 4, 8, 64};
+    fixture f;
+    for (int blocks = 1; blocks <= 5; blocks += 2) {
+        fixture_build(&f, blocks, 1000, 100);
+        for (int stage = 0; stage < 4; stage++)
+            for (int r = 0; r < ZR_COUNT(ranks); r++)
+                for (int k = 1; k <= 3; k += 2)
+                    for (zero_dtype dtype = ZERO_F32; dtype <= ZERO_F16; dtype++) {
+                        zr_plan *plan = fixture_plan_in(&f, dtype, stage, ranks[r], k, k == 1);
+                        check(plan);
+                        zr_plan_destroy(plan);
+                    }
+    }
 }

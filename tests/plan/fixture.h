@@ -16,6 +16,8 @@ typedef struct fixture {
     zero_model model;
 } fixture;
 
+extern const zr_tiering fixture_on_nvme, fixture_on_host; // parameters and states
+
 // embedding: (vocab, width); block: (width, 4*width) and a bias (4*width); head: (width) and the borrowed embedding
 void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width);
 // The same with the embedding in two streamed pieces, which the head borrows, and each block's weight in two beside a piece that stays.
@@ -28,5 +30,9 @@ zr_settings fixture_settings(zero_dtype dtype, int stage, int64_t accumulation);
 zr_plan *fixture_plan_of(const fixture *f, const zr_settings *settings, int ranks, bool mapped);
 zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks, int64_t accumulation, bool mapped);
 zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulation, bool mapped);
+// What a configuration says of stage 3, in bf16 on 2 ranks, with states and parameters on the host.
+zr_plan *fixture_plan_as_said(const fixture *f, const char *said);
+// Plans of all stages, over numbers of blocks, ranks and micro-batches, and types.
+void fixture_for_stages(void (*check)(const zr_plan *plan));
 
 #endif

@@ -1,0 +1,83 @@
+// When gradients are sealed and reduced, and where they lie until then, by a replay of backward.
+#include "fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+typedef struct held { int64_t first, end; bool now; } held; // bytes of one region, during visit v
+
+// Begin of the first visit that contributes.
+static int opened_at(const zr_plan *plan, const zr_piece *piece)
+{
+    int v = 0;
+    while (!plan->visits[v].backward || plan->visits[v].unit != piece->first_backward)
+        v++;
+    return v;
+}
+
+static held in_window(const zr_plan *plan, const zr_piece *piece, int v)
+{
+    int from = piece->open_first >= 0 ? piece->sealed_at : opened_at(plan, piece);
+    int64_t bytes = piece->padded * (int64_t)zero_dtype_bytes(piece->gradient_dtype);
+    return (held){piece->grad_first, piece->grad_first + bytes, from <= v && piece->reduced_after >= v};
+}
+
+static held in_open(const zr_plan *plan, const zr_piece *piece, int v)
+{
+    bool now = piece->open_first >= 0 && opened_at(plan, piece) <= v && piece->sealed_at >= v;
+    return (held){piece->open_first, piece->open_first + piece->padded * 4, now};
+}
+
+static void check_apart(held a, held b)
+{
+    assert_true(!a.now || !b.now || a.first >= b.end || b.first >= a.end);
+}
+
+// Replays backward: no two live gradients overlap, each is reduced once and not before it is sealed, and the ceiling holds.
+static void check_windows(const zr_plan *plan)
+{
+    for (int v = 0; v < plan->visit_count; v++) {
+        int64_t waiting = 0;
+        for (int p = 0; p < plan->piece_count; p++) {
+            const zr_piece *a = &plan->pieces[p];
+            assert_true(a->reduced_after >= a->sealed_at && a->reduced_after < plan->visit_count);
+            assert_int_equal(plan->visits[a->sealed_at].unit, a->last_backward);
+            assert_true((a->open_first >= 0) == (a->gradient_dtype != ZERO_F32));
+            assert_true(in_window(plan, a, v).end <= plan->grad_bytes && (a->open_first < 0 || in_open(plan, a, v).end <= plan->open_bytes));
+            if (a->sealed_at <= v && a->reduced_after > v)
+                waiting += a->padded;
+            for (int q = 0; q < p; q++) {
+                check_apart(in_window(plan, a, v), in_window(plan, &plan->pieces[q], v));
+                check_apart(in_open(plan, a, v), in_open(plan, &plan->pieces[q], v));
+            }
+        }
+        assert_true(waiting <= plan->settings.reduce_bucket);
+    }
+}
+
+static void test_windows(void **state) { fixture_for_stages(check_windows); }
+
+// Several micro-batches meet in fp32; stage 0 gathers their sum, which is then wider than the window that it came through.
+static void test_accumulators(void **state)
+{
+    fixture f;
+    fixture_build(&f, 3, 1000, 100);
+    zr_plan *one = fixture_plan_in(&f, ZERO_BF16, 0, 2, 1, true), *many = fixture_plan_in(&f, ZERO_BF16, 0, 2, 4, true);
+    assert_int_equal(one->accumulator_bytes[ZERO_TIER_device], 0);
+    assert_int_equal(one->whole_bytes, 0);
+    assert_int_equal(many->whole_bytes, 2 * many->grad_bytes);
+    assert_int_equal(many->accumulator_bytes[ZERO_TIER_device] * 2, many->whole_bytes);
+    assert_int_equal(one->segments[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather] * 2, many->segments[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather]);
+    zr_plan_destroy(one);
+    zr_plan_destroy(many);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_accumulators),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
