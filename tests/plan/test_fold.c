@@ -1,12 +1,18 @@
-// Messages and bytes of a program.
+// Messages and bytes of a program: what the paper says of a step, and each instruction's share, of
+// passes written by hand.
 #include "fixture.h"
+#include "base/dtype.h"
+#include "base/message.h"
+#include "plan/plan_parts.h"
 #include "plan/state_formulas.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 #include <cmocka.h>
 
-// Elements exchanged a step against contract 4, the pieces that are needed once (the head's own) aside.
+// Elements exchanged a step against contract 4, the pieces that are needed once (the head's own)
+// aside.
 static void test_volume(void **state)
 {
     fixture f;
@@ -17,10 +23,13 @@ static void test_volume(void **state)
             int k = run < 3 ? run + 1 : run == 3 ? 1 : stage == 0 ? 1 : 4;
             zr_plan *plan = fixture_plan_in(&f, dtype, stage, 4, k, false);
             zr_volume volume = zr_volume_of_step(stage, k);
-            const zr_traffic_plan *s = plan->segments;
-            double gathered = 0, reduced = (double)k * (double)s[ZR_SEGMENT_MICRO_BATCH].bytes[ZERO_COMM_reduce_scatter];
-            gathered += (double)k * (double)s[ZR_SEGMENT_MICRO_BATCH].bytes[ZERO_COMM_all_gather];
-            gathered += (double)s[ZR_SEGMENT_BOUNDARY].bytes[ZERO_COMM_all_gather] + (double)s[ZR_SEGMENT_UPDATE].bytes[ZERO_COMM_all_gather];
+            const zr_traffic_plan *s = plan->traffic;
+            double gathered = 0;
+            double reduced =
+                (double)k * (double)s[ZR_PASS_MICRO_BATCH].bytes[ZERO_COMM_reduce_scatter];
+            gathered += (double)k * (double)s[ZR_PASS_MICRO_BATCH].bytes[ZERO_COMM_all_gather];
+            gathered += (double)s[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather];
+            gathered += (double)s[ZR_PASS_PUBLISH].bytes[ZERO_COMM_all_gather];
             double size = dtype == ZERO_F32 ? 4 : 2, unit = size * (double)plan->elems * 3 / 4;
             assert_true(reduced == volume.reduce_scatter * unit);
             double head = size * 3 / 4 * (double)plan->pieces[plan->piece_count - 1].padded;
@@ -34,9 +43,110 @@ static void test_mapped_moves_nothing(void **state)
     fixture f;
     fixture_build(&f, 3, 1000, 100);
     zr_plan *plan = fixture_plan(&f, 3, 4, 1, true);
-    const zr_traffic_plan *micro = &plan->segments[ZR_SEGMENT_MICRO_BATCH];
+    const zr_traffic_plan *micro = &plan->traffic[ZR_PASS_MICRO_BATCH];
     assert_true(micro->calls[ZERO_COMM_all_gather] > 0);
     assert_int_equal(micro->bytes[ZERO_COMM_all_gather], 0);
+    zr_plan_destroy(plan);
+}
+
+enum { WRITTEN = 11 };
+
+// One instruction of each kind that counts, and some that do not. Piece 0 has its shard on NVMe.
+static const zr_instruction written[WRITTEN] = {
+    {.code = ZR_GATHER, .piece = 0, .from = {ZR_SPACE_STAGED_PARAMETERS, 0}, .bytes = 1},
+    {.code = ZR_GATHER, .piece = 0}, // it is here: a message all the same
+    {.code = ZR_GATHER, .piece = 1, .when = ZR_FRESH, .bytes = 1000},
+    {.code = ZR_GATHER, .piece = 1, .when = ZR_REWRITTEN, .bytes = 1000},
+    {.code = ZR_REDUCE, .piece = 2, .bytes = 10},
+    {.code = ZR_FETCH, .piece = 0, .slot = {ZR_SLOT_FETCHED, 0}, .bytes = 100},
+    {.code = ZR_STORE, .piece = 2, .slot = {ZR_SLOT_TRAVELLED, 2}, .bytes = 200},
+    {.code = ZR_FETCH, .piece = 2, .slot = {ZR_SLOT_TRAVELLED, 2}, .when = ZR_LATER, .bytes = 300},
+    {.code = ZR_STORE, .piece = -1, .slot = {ZR_SLOT_KEPT, 0}, .bytes = 400},
+    {.code = ZR_FETCH, .piece = 1, .slot = {ZR_SLOT_FETCHED, 1}, .when = ZR_STALE, .bytes = 500},
+    {.code = ZR_AWAIT, .piece = -1, .slot = {ZR_SLOT_FETCHED, 0}, .bytes = 1000},
+};
+
+// The plan with these instructions as its micro-batch and nothing else, folded.
+static zr_plan folded(const zr_plan *plan, zr_instruction *at)
+{
+    zr_plan other = *plan;
+    memcpy(at, written, sizeof written);
+    memset(&other.program, 0, sizeof other.program);
+    memset(&other.moves, 0, sizeof other.moves);
+    other.program.passes[ZR_PASS_MICRO_BATCH] = (zr_pass){.at = at, .count = WRITTEN};
+    zr_plan_fold(&other);
+    return other;
+}
+
+static zr_plan *on_nvme(fixture *f)
+{
+    zr_settings settings = fixture_settings(ZERO_BF16, 3, 2);
+    settings.tiering = fixture_on_nvme;
+    settings.checkpoint_tier = ZERO_TIER_host;
+    fixture_build(f, 1, 1000, 96);
+    return fixture_plan_of(f, &settings, 2, true);
+}
+
+static void messages_are_folded_in_order(void **state)
+{
+    fixture f;
+    zr_instruction at[WRITTEN];
+    zr_plan *plan = on_nvme(&f), other = folded(plan, at);
+    const zr_traffic_plan *traffic = &other.segments[ZR_PASS_MICRO_BATCH];
+    uint64_t hash = ZR_MESSAGE_SEED;
+    hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->pieces[0].shard);
+    hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->pieces[0].shard);
+    hash = zr_message_fold(hash, ZERO_COMM_reduce_scatter, 2, plan->pieces[2].shard);
+    assert_true(traffic->hash == hash);
+    assert_int_equal(traffic->messages, 3);
+    assert_int_equal(traffic->calls[ZERO_COMM_all_gather], 2);
+    assert_int_equal(traffic->bytes[ZERO_COMM_all_gather], 1);
+    assert_int_equal(traffic->calls[ZERO_COMM_reduce_scatter], 1);
+    assert_int_equal(traffic->bytes[ZERO_COMM_reduce_scatter], 10);
+    for (int s = 0; s < ZR_PASS_COUNT; s++) {
+        if (s == ZR_PASS_MICRO_BATCH)
+            continue;
+        assert_int_equal(other.segments[s].messages, 0);
+        assert_true(other.segments[s].hash == ZR_MESSAGE_SEED);
+    }
+    zr_plan_destroy(plan);
+}
+
+// Parameters and sums pass through the host: to the device as they are gathered, from it as they
+// are reduced.
+static void bytes_between_tiers_are_counted_once(void **state)
+{
+    fixture f;
+    zr_instruction at[WRITTEN];
+    zr_plan *plan = on_nvme(&f), other = folded(plan, at);
+    const zr_moves *moves = &other.moves;
+    assert_int_equal(moves->micro_batch.to_device, zr_piece_shard_bytes(&plan->pieces[0]));
+    assert_int_equal(moves->micro_batch.to_host, plan->pieces[2].shard * 4 + 400);
+    assert_int_equal(moves->micro_batch.nvme_read, 100);
+    assert_int_equal(moves->micro_batch.nvme_written, 200);
+    assert_int_equal(moves->earlier_sum.nvme_read, 300);
+    assert_int_equal(moves->earlier_sum.to_host + moves->earlier_sum.to_device, 0);
+    // of the last pass that gathers them: the evaluation's
+    assert_int_equal(moves->kept.nvme_read, 0);
+    zr_plan_destroy(plan);
+}
+
+// Both kinds of pass gather what is kept: it is counted once, whichever comes first.
+static void what_is_kept_is_counted_apart(void **state)
+{
+    fixture f;
+    zr_tiering tiering = fixture_on_nvme;
+    tiering.persistent = tiering.persistent_most = 50000; // the block's and the head's
+    fixture_build(&f, 1, 1000, 96);
+    zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
+    int64_t small = zr_piece_shard_bytes(&plan->pieces[2]);
+    int64_t block = zr_piece_shard_bytes(&plan->pieces[1]);
+    int64_t embedding = zr_piece_shard_bytes(&plan->pieces[0]);
+    assert_int_equal(plan->moves.kept.nvme_read, small + block);
+    assert_int_equal(plan->moves.kept.to_device, small + block);
+    // for itself and for the head
+    assert_int_equal(plan->moves.micro_batch.nvme_read, 2 * embedding);
+    assert_int_equal(plan->moves.forward.nvme_read, 2 * embedding);
     zr_plan_destroy(plan);
 }
 
@@ -45,6 +155,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_volume),
         cmocka_unit_test(test_mapped_moves_nothing),
+        cmocka_unit_test(messages_are_folded_in_order),
+        cmocka_unit_test(bytes_between_tiers_are_counted_once),
+        cmocka_unit_test(what_is_kept_is_counted_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

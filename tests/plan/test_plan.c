@@ -10,7 +10,8 @@ static void test_pure(void **state)
 {
     fixture f;
     fixture_build(&f, 3, 1000, 100);
-    zr_plan *a = fixture_plan(&f, 2, 4, 1, true), *b = fixture_plan(&f, 2, 4, 1, true), *c = fixture_plan(&f, 3, 4, 1, true);
+    zr_plan *a = fixture_plan(&f, 2, 4, 1, true), *b = fixture_plan(&f, 2, 4, 1, true);
+    zr_plan *c = fixture_plan(&f, 3, 4, 1, true);
     assert_true(a->hash == b->hash && a->hash != c->hash);
     zr_plan_destroy(a);
     zr_plan_destroy(b);
@@ -21,14 +22,111 @@ static void what_is_not_partitioned_is_not_offloaded(void **state)
 {
     fixture f;
     fixture_build(&f, 2, 100, 64);
-    const struct { int stage; zr_tiering tiering; } wrong[] = {{0, {.optimizer = ZERO_TIER_host}}, {2, {.parameters = ZERO_TIER_nvme}}};
+    const struct {
+        int stage;
+        zr_tiering tiering;
+    } wrong[] = {{0, {.optimizer = ZERO_TIER_host}}, {2, {.parameters = ZERO_TIER_nvme}}};
     for (int i = 0; i < ZR_COUNT(wrong); i++) {
-        zr_settings settings = {.stage = wrong[i].stage, .precision = zr_precision_of(ZERO_F32, 1), .accumulation = 1, .tiering = wrong[i].tiering};
+        zr_settings settings = {.stage = wrong[i].stage,
+                                .precision = zr_precision_of(ZERO_F32, 1),
+                                .accumulation = 1,
+                                .tiering = wrong[i].tiering};
         zr_plan *plan = NULL;
         zero_error error;
-        assert_int_equal(zr_plan_create(&f.model, &(zero_shape){.batch = 1, .seq = 1}, &settings, &(zr_machine){.ranks = 2, .mapped = true}, &plan, &error), ZERO_ERR_CONFIG);
+        assert_int_equal(zr_plan_create(&f.model, &(zero_shape){.batch = 1, .seq = 1}, &settings,
+                                        &(zr_machine){.ranks = 2, .mapped = true}, &plan, &error),
+                         ZERO_ERR_CONFIG);
         assert_non_null(strstr(error.message, "they are partitioned at stage"));
     }
+}
+
+static uint64_t hash_of(const fixture *f, const zero_shape *shape, int ranks, bool mapped)
+{
+    const zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
+    const zr_machine machine = {.ranks = ranks, .threads = 1, .mapped = mapped};
+    zr_plan *plan = NULL;
+    assert_int_equal(zr_plan_create(&f->model, shape, &settings, &machine, &plan, NULL), ZERO_OK);
+    uint64_t hash = plan->hash;
+    zr_plan_destroy(plan);
+    return hash;
+}
+
+static void what_ranks_have_to_agree_on_is_in_the_hash(void **state)
+{
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    fixture f;
+    fixture_build(&f, 2, 1000, 100);
+    uint64_t hash = hash_of(&f, &shape, 2, true);
+    assert_true(hash == hash_of(&f, &shape, 2, true));
+    assert_true(hash != hash_of(&f, &shape, 3, true));
+    assert_true(hash != hash_of(&f, &shape, 2, false));
+    assert_true(hash != hash_of(&f, &(zero_shape){.batch = 3, .seq = 8}, 2, true));
+    assert_true(hash != hash_of(&f, &(zero_shape){.batch = 2, .seq = 9}, 2, true));
+    assert_true(hash != hash_of(&f, &(zero_shape){.batch = 2, .seq = 8, .threads = 1}, 2, true));
+    f.tensors[1].name = "another";
+    assert_true(hash != hash_of(&f, &shape, 2, true));
+    f.tensors[1].name = f.names[1];
+    f.pieces[1].kind = ZERO_FROZEN;
+    assert_true(hash != hash_of(&f, &shape, 2, true));
+}
+
+static void stages_say_what_a_rank_holds(void **state)
+{
+    fixture f;
+    fixture_build(&f, 1, 1000, 96);
+    for (int stage = 0; stage < 4; stage++)
+        for (int mapped = 0; mapped < 2; mapped++) {
+            zr_plan *plan = fixture_plan(&f, stage, 2, 1, mapped);
+            assert_int_equal(plan->holding, stage < 3  ? ZR_HOLDS_REPLICAS
+                                            : mapped   ? ZR_HOLDS_A_MAP
+                                                       : ZR_HOLDS_SHARDS);
+            assert_int_equal(plan->updates_whole, stage == 0);
+            zr_plan_destroy(plan);
+        }
+    // each its own shards
+    zr_plan *offloaded = fixture_plan_on_tiers(&f, 3, 2, 1, &fixture_on_host);
+    assert_int_equal(offloaded->holding, ZR_HOLDS_SHARDS);
+    zr_plan_destroy(offloaded);
+}
+
+static zero_status status_of(const zr_settings *settings, zero_shape shape, int ranks,
+                             zero_error *error)
+{
+    zr_plan *plan = NULL;
+    fixture f;
+    fixture_build(&f, 1, 1000, 96);
+    zero_status status = zr_plan_create(&f.model, &shape, settings, &(zr_machine){.ranks = ranks},
+                                        &plan, error);
+    zr_plan_destroy(plan);
+    return status;
+}
+
+// One tree over all micro-batches and ranks, none of whose sums is rounded.
+static void exact_world_wants_powers_of_two_in_fp32(void **state)
+{
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    zr_settings settings = fixture_settings(ZERO_F32, 2, 4);
+    zero_error error = {0};
+    settings.exact_world = true;
+    assert_int_equal(status_of(&settings, shape, 2, &error), ZERO_OK);
+    assert_int_equal(status_of(&settings, shape, 3, &error), ZERO_ERR_CONFIG);
+    assert_non_null(strstr(error.message, "powers of two"));
+    settings.accumulation = 3;
+    assert_int_equal(status_of(&settings, shape, 2, &error), ZERO_ERR_CONFIG);
+    settings = fixture_settings(ZERO_BF16, 2, 4);
+    settings.exact_world = true;
+    assert_int_equal(status_of(&settings, shape, 2, &error), ZERO_ERR_CONFIG);
+    assert_non_null(strstr(error.message, "they have to be fp32"));
+}
+
+static void an_empty_micro_batch_is_refused(void **state)
+{
+    const zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
+    zero_error error = {0};
+    const zero_shape none = {.batch = 0, .seq = 8}, empty = {.batch = 2, .seq = 0};
+    assert_int_equal(status_of(&settings, none, 2, &error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "at least 1 x 1"));
+    assert_int_equal(status_of(&settings, empty, 2, &error), ZERO_ERR_USAGE);
 }
 
 int main(void)
@@ -36,6 +134,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pure),
         cmocka_unit_test(what_is_not_partitioned_is_not_offloaded),
+        cmocka_unit_test(what_ranks_have_to_agree_on_is_in_the_hash),
+        cmocka_unit_test(stages_say_what_a_rank_holds),
+        cmocka_unit_test(exact_world_wants_powers_of_two_in_fp32),
+        cmocka_unit_test(an_empty_micro_batch_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,9 @@
 #include "fixture.h"
 #include "program_checks.h"
 
+#include "base/alloc.h"
+#include "plan/lives.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -77,6 +80,59 @@ static void no_pass_depends_on_the_number_of_micro_batches(void **state)
     zr_plan_destroy(seven);
 }
 
+static void expect_names(int count, const char *(*name_of)(int value))
+{
+    for (int i = 0; i < count; i++) {
+        assert_non_null(name_of(i));
+        assert_true(*name_of(i));
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(name_of(i), name_of(k));
+    }
+}
+
+static const char *code_name(int value) { return zr_code_name((zr_code)value); }
+static const char *when_name(int value) { return zr_when_name((zr_when)value); }
+static const char *space_name(int value) { return zr_space_name((zr_space)value); }
+static const char *slot_name(int value) { return zr_slot_name((zr_slot_kind)value); }
+static const char *call_name(int value) { return zr_call_name((zr_call)value); }
+static const char *part_name(int value) { return zr_update_part_name((zr_update_part)value); }
+static const char *pass_name(int value) { return zr_pass_name((zr_pass_kind)value); }
+
+static void everything_has_a_name_of_its_own(void **state)
+{
+    expect_names(ZR_CODE_COUNT, code_name);
+    expect_names(ZR_WHEN_COUNT, when_name);
+    expect_names(ZR_SPACE_COUNT, space_name);
+    expect_names(ZR_SLOT_KIND_COUNT, slot_name);
+    expect_names(ZR_CALL_BOTH + 1, call_name);
+    expect_names(ZR_PART_COPY + 1, part_name);
+    expect_names(ZR_PASS_COUNT, pass_name);
+    assert_string_equal(zr_code_name(ZR_AWAIT), "AWAIT");
+    assert_string_equal(zr_code_name(ZR_UPDATE), "UPDATE");
+    assert_string_equal(zr_when_name(ZR_REWRITTEN), "rewritten");
+    assert_string_equal(zr_space_name(ZR_SPACE_STORED), "stored");
+    assert_string_equal(zr_slot_name(ZR_SLOT_GROUP), "group");
+    assert_string_equal(zr_call_name(ZR_CALL_AGAIN), "forward again");
+    assert_string_equal(zr_pass_name(ZR_PASS_PUBLISH), "publish");
+}
+
+static void a_destroyed_program_is_empty(void **state)
+{
+    zero_error error;
+    zr_program program = {.fetch_count = 3};
+    for (int kind = 0; kind < ZR_PASS_COUNT; kind++) {
+        program.passes[kind].at = zr_alloc(sizeof *program.passes[kind].at, &error);
+        program.passes[kind].count = program.passes[kind].capacity = 1;
+    }
+    zr_program_destroy(&program);
+    assert_int_equal(program.fetch_count, 0);
+    for (int kind = 0; kind < ZR_PASS_COUNT; kind++) {
+        assert_null(program.passes[kind].at);
+        assert_int_equal(program.passes[kind].count, 0);
+    }
+    zr_program_destroy(&program);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,6 +142,8 @@ int main(void)
         cmocka_unit_test(what_peers_read_is_not_written_over),
         cmocka_unit_test(units_run_in_order),
         cmocka_unit_test(no_pass_depends_on_the_number_of_micro_batches),
+        cmocka_unit_test(everything_has_a_name_of_its_own),
+        cmocka_unit_test(a_destroyed_program_is_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,85 @@
+#include "pass_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define MOST_TEXT 8192
+
+static bool has_slot(const zr_instruction *i)
+{
+    return i->code == ZR_AWAIT || i->code == ZR_FETCH || i->code == ZR_STORE;
+}
+
+static bool has_space(const zr_instruction *i)
+{
+    return i->code == ZR_BIND || i->code == ZR_UNBIND;
+}
+
+static bool concerns(const pass_concern *concern, const zr_instruction *i)
+{
+    if (!(concern->codes >> i->code & 1))
+        return false;
+    if (has_slot(i))
+        return concern->slots >> i->slot.kind & 1;
+    return !has_space(i) || (concern->spaces >> i->place.space & 1);
+}
+
+static void describe_object(const zr_instruction *i, char *out, size_t size)
+{
+    *out = '\0';
+    if (has_slot(i))
+        snprintf(out, size, " %s %d", zr_slot_name(i->slot.kind), i->slot.index);
+    else if (i->code == ZR_CALL)
+        snprintf(out, size, " %s %d", zr_call_name((zr_call)i->what), i->unit);
+    else if (i->code == ZR_UPDATE && i->piece >= 0)
+        snprintf(out, size, " %s %d", zr_update_part_name((zr_update_part)i->what), i->piece);
+    else if (i->code == ZR_UPDATE)
+        snprintf(out, size, " %s", zr_update_part_name((zr_update_part)i->what));
+    else if (has_space(i))
+        snprintf(out, size, " %d %s", i->piece, zr_space_name(i->place.space));
+    else if (i->piece >= 0)
+        snprintf(out, size, " %d", i->piece);
+}
+
+static void append(char *text, const zr_instruction *i)
+{
+    size_t used = strlen(text);
+    char object[64];
+    describe_object(i, object, sizeof object);
+    snprintf(text + used, MOST_TEXT - used, "%s%s%s%s%s", used ? " | " : "", zr_code_name(i->code),
+             object, i->when == ZR_ALWAYS ? "" : " if ",
+             i->when == ZR_ALWAYS ? "" : zr_when_name(i->when));
+}
+
+void expect_between(const zr_pass *pass, int first, int end, const pass_concern *concern,
+                    const char *expected)
+{
+    char text[MOST_TEXT] = "";
+    for (int i = first; i < end; i++)
+        if (concerns(concern, &pass->at[i]))
+            append(text, &pass->at[i]);
+    assert_string_equal(text, expected);
+}
+
+void expect_pass(const zr_pass *pass, const pass_concern *concern, const char *expected)
+{
+    expect_between(pass, 0, pass->count, concern, expected);
+}
+
+void expect_place(zr_place place, zr_place expected)
+{
+    assert_string_equal(zr_space_name(place.space), zr_space_name(expected.space));
+    assert_int_equal(place.first, expected.first);
+}
+
+int find_instruction(const zr_pass *pass, zr_code code, int piece, int nth)
+{
+    for (int i = 0; i < pass->count; i++)
+        if (pass->at[i].code == code && pass->at[i].piece == piece && nth-- == 0)
+            return i;
+    fail_msg("no %s of piece %d", zr_code_name(code), piece);
+    return -1;
+}

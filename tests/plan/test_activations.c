@@ -1,0 +1,130 @@
+// Where activations lie: everything kept has a place of its own, segments that are computed again
+// share one area, and checkpoints that leave the device pass through two buffers.
+#include "fixture.h"
+#include "plan/plan_parts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+// bytes of the fixture's units, aligned
+enum { BLOCKS = 5, UNITS = BLOCKS + 2, SAVED = 128, BOUNDARY = 64 };
+
+static zr_plan *planned(int checkpoints, zero_tier tier, bool inference)
+{
+    static fixture f;
+    zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
+    fixture_build(&f, BLOCKS, 1000, 96);
+    settings.checkpoints = checkpoints;
+    settings.checkpoint_tier = tier;
+    settings.inference = inference;
+    return fixture_plan_of(&f, &settings, 2, true);
+}
+
+static int64_t out_of(int unit)
+{
+    return unit == UNITS - 1 ? 0 : BOUNDARY;
+}
+
+static void everything_kept_has_a_place_of_its_own(void **state)
+{
+    zr_plan *plan = planned(0, ZERO_TIER_device, false);
+    int64_t at = 0;
+    assert_int_equal(plan->segment_count, 0);
+    for (int u = 0; u < UNITS; u++) {
+        assert_int_equal(plan->units[u].saved_first, at);
+        assert_int_equal(plan->units[u].out_first, at + SAVED);
+        assert_false(plan->units[u].out_kept);
+        assert_false(zr_plan_ends_segment(plan, u));
+        at += SAVED + out_of(u);
+    }
+    assert_int_equal(plan->boundary_first[0], at);
+    assert_int_equal(plan->boundary_first[1], at + BOUNDARY);
+    assert_int_equal(plan->activation_bytes, at + 2 * BOUNDARY);
+    assert_int_equal(plan->checkpoint_buffer_bytes + plan->checkpoint_bytes, 0);
+    zr_plan_destroy(plan);
+}
+
+// Six units before the last, three segments: [0 1] c1 [2 3] c2 [4 5] last.
+static void segments_share_one_area(void **state)
+{
+    zr_plan *plan = planned(3, ZERO_TIER_device, false);
+    // of the last segment, which keeps both boundaries in it
+    const int64_t area = 2 * (SAVED + BOUNDARY);
+    assert_int_equal(plan->segment_count, 3);
+    for (int u = 0; u < UNITS - 1; u++) {
+        const zr_unit_plan *unit = &plan->units[u];
+        bool first = u % 2 == 0, enters_next = u == 1 || u == 3;
+        assert_int_equal(unit->segment, u / 2);
+        assert_int_equal(unit->saved_first, first ? 0 : SAVED + BOUNDARY);
+        assert_int_equal(unit->out_kept, enters_next);
+        assert_int_equal(zr_plan_ends_segment(plan, u), !first);
+        if (!enters_next)
+            assert_int_equal(unit->out_first, unit->saved_first + SAVED);
+    }
+    for (int s = 0; s <= 3; s++)
+        assert_int_equal(zr_plan_segment_first(plan, s), 2 * s);
+    // in the arena of checkpoints, one after the other
+    assert_int_equal(plan->units[1].out_first, 0);
+    assert_int_equal(plan->units[3].out_first, BOUNDARY);
+    assert_int_equal(plan->checkpoint_buffer_bytes, 2 * BOUNDARY);
+    assert_int_equal(plan->checkpoint_bytes, 0);
+    // the last unit is never computed again
+    assert_int_equal(plan->units[UNITS - 1].saved_first, area);
+    assert_int_equal(plan->activation_bytes, area + SAVED + 2 * BOUNDARY);
+    zr_plan_destroy(plan);
+}
+
+static void checkpoints_that_leave_pass_through_two_buffers(void **state)
+{
+    zr_plan *plan = planned(6, ZERO_TIER_nvme, false);
+    assert_int_equal(plan->segment_count, 6);
+    assert_int_equal(plan->checkpoint_buffer_bytes, 2 * ZR_IO_PAGE);
+    for (int s = 1; s < 6; s++) {
+        const zr_unit_plan *before = &plan->units[zr_plan_segment_first(plan, s) - 1];
+        assert_true(before->out_kept);
+        assert_int_equal(before->out_first, s % 2 * ZR_IO_PAGE);
+        assert_int_equal(zr_checkpoint_bytes(plan, s), s < 5 ? ZR_IO_PAGE : 0); // the last stays
+    }
+    assert_int_equal(zr_checkpoint_bytes(plan, 0), 0); // the batch
+    assert_int_equal(plan->checkpoint_bytes, 4 * ZR_IO_PAGE);
+    zr_plan_destroy(plan);
+}
+
+static void there_are_no_more_segments_than_units(void **state)
+{
+    zr_plan *many = planned(1000, ZERO_TIER_device, false);
+    zr_plan *one = planned(1, ZERO_TIER_device, false);
+    assert_int_equal(many->segment_count, UNITS - 1);
+    for (int u = 0; u < UNITS - 1; u++)
+        assert_int_equal(many->units[u].segment, u);
+    assert_int_equal(one->segment_count, 1);
+    assert_int_equal(one->checkpoint_buffer_bytes, 0);
+    assert_true(many->activation_bytes < one->activation_bytes);
+    zr_plan_destroy(many);
+    zr_plan_destroy(one);
+}
+
+static void inference_keeps_two_boundaries_in_turn(void **state)
+{
+    zr_plan *plan = planned(3, ZERO_TIER_device, true);
+    assert_int_equal(plan->segment_count, 0);
+    for (int u = 0; u < UNITS; u++) {
+        assert_int_equal(plan->units[u].saved_first, 0);
+        assert_int_equal(plan->units[u].out_first, SAVED + u % 2 * BOUNDARY);
+    }
+    assert_int_equal(plan->activation_bytes, SAVED + 2 * BOUNDARY);
+    zr_plan_destroy(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_kept_has_a_place_of_its_own),
+        cmocka_unit_test(segments_share_one_area),
+        cmocka_unit_test(checkpoints_that_leave_pass_through_two_buffers),
+        cmocka_unit_test(there_are_no_more_segments_than_units),
+        cmocka_unit_test(inference_keeps_two_boundaries_in_turn),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+// How instructions are written: in order, on behalf of a unit, and after a wait for just what lies
+// in a place.
+#include "fixture.h"
+#include "pass_text.h"
+#include "base/alloc.h"
+#include "plan/emit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+static const pass_concern waits = {BIT(ZR_AWAIT), ~0u, 0};
+static const zr_slot readers_of_3 = {ZR_SLOT_READERS, 3}, sum_of_4 = {ZR_SLOT_TRAVELLED, 4};
+
+static zr_place in_window(int64_t first)
+{
+    return (zr_place){ZR_SPACE_GATHERED, first};
+}
+
+static void end(zr_emitter *e)
+{
+    zr_free(e->pass->at);
+    zr_free(e->occupants.at);
+}
+
+static void instructions_follow_each_other_and_name_their_unit(void **state)
+{
+    zr_pass pass = {0};
+    zr_emitter e = {.pass = &pass, .unit = 7};
+    for (int p = 0; p < 200; p++) // beyond what it has room for at first
+        zr_emit_bind(&e, p, in_window(p));
+    assert_int_equal(e.status, ZERO_OK);
+    assert_int_equal(pass.count, 200);
+    for (int p = 0; p < 200; p++) {
+        assert_int_equal(pass.at[p].code, ZR_BIND);
+        assert_int_equal(pass.at[p].piece, p);
+        assert_int_equal(pass.at[p].unit, 7);
+        assert_int_equal(pass.at[p].place.first, p);
+    }
+    e.status = ZERO_ERR_MEMORY; // sticky: nothing is written after it
+    zr_emit_unbind(&e, 0, ZR_SPACE_GATHERED);
+    assert_int_equal(pass.count, 200);
+    end(&e);
+}
+
+static void who_lies_in_a_place_is_awaited_and_nobody_else(void **state)
+{
+    zr_pass pass = {0};
+    zr_emitter e = {.pass = &pass};
+    zr_emit_occupy(&e, in_window(100), 50, readers_of_3);
+    zr_emit_occupy(&e, in_window(150), 50, sum_of_4);
+    zr_emit_await_place(&e, ZR_ALWAYS, in_window(0), 100); // ends where the first begins
+    zr_emit_await_place(&e, ZR_ALWAYS, in_window(200), 10);
+    zr_emit_await_place(&e, ZR_ALWAYS, (zr_place){ZR_SPACE_GRADIENTS, 100}, 100);
+    expect_pass(&pass, &waits, "");
+    zr_emit_await_place(&e, ZR_ALWAYS, in_window(0), 101);
+    zr_emit_await_place(&e, ZR_LATER, in_window(149), 2);
+    expect_pass(&pass, &waits,
+                "AWAIT readers 3 | AWAIT readers 3 if later | AWAIT travelled 4 if later");
+    assert_int_equal(pass.at[0].piece, 3); // readers are those of a piece in a window
+    assert_int_equal(pass.at[0].place.space, ZR_SPACE_GATHERED);
+    assert_int_equal(pass.at[2].piece, -1);
+    end(&e);
+}
+
+static void who_comes_takes_the_place_of_who_was_there(void **state)
+{
+    zr_pass pass = {0};
+    zr_emitter e = {.pass = &pass};
+    zr_emit_occupy(&e, in_window(0), 100, readers_of_3);
+    zr_emit_occupy(&e, in_window(50), 10, sum_of_4);
+    zr_emit_await_place(&e, ZR_ALWAYS, in_window(0), 100);
+    expect_pass(&pass, &waits, "AWAIT travelled 4");
+    zr_emit_occupy(&e, in_window(500), 10, sum_of_4); // it lies elsewhere now
+    zr_emit_await_place(&e, ZR_ALWAYS, in_window(0), 100);
+    expect_pass(&pass, &waits, "AWAIT travelled 4");
+    zr_emit_vacate(&e, ZR_SPACE_GRADIENTS, sum_of_4); // not in this space
+    zr_emit_await_place(&e, ZR_ALWAYS, in_window(500), 1);
+    expect_pass(&pass, &waits, "AWAIT travelled 4 | AWAIT travelled 4");
+    zr_emit_vacate(&e, ZR_SPACE_GATHERED, sum_of_4);
+    zr_emit_await_place(&e, ZR_ALWAYS, in_window(500), 1);
+    expect_pass(&pass, &waits, "AWAIT travelled 4 | AWAIT travelled 4");
+    end(&e);
+}
+
+// Each mark has an instruction of its own, and none is a call, which a unit's body begins after.
+static void marks_stand_on_the_last_instruction_or_on_a_new_one(void **state)
+{
+    zr_pass pass = {0};
+    zr_emitter e = {.pass = &pass};
+    zr_emit(&e, &(zr_instruction){.code = ZR_CALL, .piece = -1});
+    zr_emit_mark(&e, ZR_BEGUN, 5);
+    assert_int_equal(pass.count, 2);
+    assert_int_equal(pass.at[0].mark, ZR_UNMARKED);
+    assert_int_equal(pass.at[1].mark, ZR_BEGUN);
+    assert_int_equal(pass.at[1].stream, 5);
+    zr_emit_unbind(&e, 5, ZR_SPACE_PARAMETERS);
+    zr_emit_mark(&e, ZR_ENDED, 5);
+    assert_int_equal(pass.count, 3);
+    assert_int_equal(pass.at[2].mark, ZR_ENDED);
+    zr_emit_mark(&e, ZR_BEGUN, 6);
+    assert_int_equal(pass.count, 4);
+    assert_int_equal(pass.at[3].mark, ZR_BEGUN);
+    assert_int_equal(pass.at[3].stream, 6);
+    end(&e);
+}
+
+// The first gather of either pass waits for what may lie there: the head's or the block's pieces of
+// the pass before.
+static void a_pass_begins_where_another_has_ended(void **state)
+{
+    fixture f;
+    fixture_build(&f, 1, 1000, 96);
+    zr_plan *plan = fixture_plan(&f, 3, 2, 1, false);
+    for (zr_pass_kind kind = ZR_PASS_MICRO_BATCH; kind <= ZR_PASS_EVALUATION; kind++) {
+        const zr_pass *pass = &plan->program.passes[kind];
+        int first = find_instruction(pass, ZR_GATHER, 0, 0);
+        int next = find_instruction(pass, ZR_GATHER, 1, 0);
+        expect_between(pass, 0, first, &waits, "AWAIT readers 1");
+        expect_between(pass, first, next, &waits, "AWAIT gather 0 | AWAIT readers 1");
+    }
+    zr_plan_destroy(plan);
+}
+
+static void inference_writes_what_it_needs(void **state)
+{
+    fixture f;
+    fixture_build(&f, 1, 1000, 96);
+    zr_settings settings = fixture_settings(ZERO_F32, 3, 1);
+    settings.inference = true;
+    zr_plan *plan = fixture_plan_of(&f, &settings, 1, true);
+    assert_true(plan->program.passes[ZR_PASS_EVALUATION].count > 0);
+    assert_true(plan->program.passes[ZR_PASS_PUBLISH].count > 0);
+    assert_int_equal(plan->program.passes[ZR_PASS_MICRO_BATCH].count, 0);
+    assert_int_equal(plan->program.passes[ZR_PASS_BOUNDARY].count, 0);
+    assert_int_equal(plan->program.passes[ZR_PASS_UPDATE].count, 0);
+    zr_plan_destroy(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(instructions_follow_each_other_and_name_their_unit),
+        cmocka_unit_test(who_lies_in_a_place_is_awaited_and_nobody_else),
+        cmocka_unit_test(who_comes_takes_the_place_of_who_was_there),
+        cmocka_unit_test(marks_stand_on_the_last_instruction_or_on_a_new_one),
+        cmocka_unit_test(a_pass_begins_where_another_has_ended),
+        cmocka_unit_test(inference_writes_what_it_needs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

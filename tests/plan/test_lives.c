@@ -1,0 +1,181 @@
+// Which bytes a pass holds, from when to when, of passes written by hand.
+#include "fixture.h"
+#include "pass_text.h"
+#include "base/dtype.h"
+#include "plan/lives.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+enum { RANKS = 2 };
+
+static zr_plan *planned(zero_dtype dtype, int64_t accumulation, zero_tier tier)
+{
+    static fixture f;
+    zr_settings settings = fixture_settings(dtype, 3, accumulation);
+    settings.tiering.optimizer = settings.tiering.parameters = tier;
+    fixture_build(&f, 1, 1000, 96);
+    return fixture_plan_of(&f, &settings, RANKS, false);
+}
+
+// The lives of these instructions, as if they were the plan's evaluation.
+static zr_lives lives_of(const zr_plan *plan, zr_instruction *at, int count)
+{
+    zr_plan other = *plan;
+    zr_lives lives;
+    other.program.passes[ZR_PASS_EVALUATION] = (zr_pass){.at = at, .count = count};
+    assert_int_equal(zr_lives_of(&other, ZR_PASS_EVALUATION, &lives, NULL), ZERO_OK);
+    return lives;
+}
+
+static void expect_life(const zr_life *life, zr_place place, int64_t bytes, int from, int to)
+{
+    assert_string_equal(zr_space_name(life->space), zr_space_name(place.space));
+    assert_int_equal(life->first, place.first);
+    assert_int_equal(life->bytes, bytes);
+    assert_int_equal(life->from, from);
+    assert_int_equal(life->to, to);
+}
+
+static zr_slot slot_of(zr_slot_kind kind, int index)
+{
+    return (zr_slot){kind, index};
+}
+
+// From the gather until the unit is done with it, whatever another life of the piece does
+// meanwhile.
+static void a_gathered_piece_lives_until_it_is_unbound(void **state)
+{
+    zr_plan *plan = planned(ZERO_F32, 1, ZERO_TIER_device);
+    const zr_place here = {ZR_SPACE_GATHERED, 0}, there = {ZR_SPACE_GATHERED, 5000};
+    zr_instruction pass[] = {
+        {.code = ZR_GATHER, .piece = 2, .place = here},
+        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_GATHER, 2)},
+        {.code = ZR_BIND, .piece = 2, .place = here},
+        {.code = ZR_GATHER, .piece = 2, .place = there},
+        {.code = ZR_CALL, .piece = -1},
+        {.code = ZR_UNBIND, .piece = 2, .place = {ZR_SPACE_PARAMETERS, 0}},
+        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_GATHER, 2)},
+        {.code = ZR_CALL, .piece = -1},
+    };
+    int64_t bytes = RANKS * zr_piece_shard_bytes(&plan->pieces[2]);
+    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
+    assert_int_equal(lives.count, 2);
+    expect_life(&lives.at[0], here, bytes, 0, 5);
+    expect_life(&lives.at[1], there, bytes, 3, 6);
+    assert_int_equal(zr_lives_end(&lives, ZR_SPACE_GATHERED), 5000 + bytes);
+    assert_int_equal(zr_lives_end(&lives, ZR_SPACE_GRADIENTS), 0);
+    zr_lives_free(&lives);
+    assert_int_equal(lives.count, 0);
+    zr_plan_destroy(plan);
+}
+
+// In the open arena until it is rounded, in the window from then until its sum is awaited.
+static void a_gradient_lives_in_two_places(void **state)
+{
+    zr_plan *plan = planned(ZERO_BF16, 1, ZERO_TIER_device);
+    const zr_place open = {ZR_SPACE_OPEN_SUMS, 64}, window = {ZR_SPACE_GRADIENTS, 128};
+    zr_instruction pass[] = {
+        {.code = ZR_OPEN, .piece = 1, .place = open},
+        {.code = ZR_CALL, .piece = -1},
+        {.code = ZR_UNBIND, .piece = 1, .place = {ZR_SPACE_GRADIENTS, 0}},
+        {.code = ZR_ROUND, .piece = 1, .from = open, .place = window},
+        {.code = ZR_REDUCE, .piece = 1, .place = window, .slot = slot_of(ZR_SLOT_SUM, 1)},
+        {.code = ZR_CALL, .piece = -1},
+        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_SUM, 1)},
+    };
+    const zr_piece *piece = &plan->pieces[1];
+    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
+    assert_int_equal(lives.count, 2);
+    expect_life(&lives.at[0], open, piece->padded * 4, 0, 3);
+    expect_life(&lives.at[1], window, piece->padded * 2, 3, 6);
+    zr_lives_free(&lives);
+    zr_plan_destroy(plan);
+}
+
+// An own shard from NVMe lies in the host's buffers until it is gathered; a sum from when it is
+// fetched, or else reduced, until it is stored.
+static void what_travels_is_held_on_its_way(void **state)
+{
+    zr_plan *plan = planned(ZERO_BF16, 2, ZERO_TIER_nvme);
+    const zr_place shard = {ZR_SPACE_STAGED_PARAMETERS, 32}, sum = {ZR_SPACE_STAGED_SUMS, 96};
+    zr_instruction pass[] = {
+        {.code = ZR_FETCH, .piece = 1, .place = shard, .slot = slot_of(ZR_SLOT_FETCHED, 8)},
+        {.code = ZR_FETCH, .piece = 1, .place = sum, .slot = slot_of(ZR_SLOT_TRAVELLED, 1)},
+        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_FETCHED, 8)},
+        {.code = ZR_GATHER, .piece = 1, .from = shard, .place = {ZR_SPACE_GATHERED, 0}},
+        {.code = ZR_REDUCE, .piece = 1, .place = {ZR_SPACE_GRADIENTS, 0}},
+        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_SUM, 1)},
+        {.code = ZR_SQUARES, .piece = 1},
+        {.code = ZR_STORE, .piece = 1, .from = sum, .slot = slot_of(ZR_SLOT_TRAVELLED, 1)},
+        {.code = ZR_CALL, .piece = -1},
+    };
+    zr_piece *piece = &plan->pieces[1];
+    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
+    assert_true(piece->fetched_with >= 0);
+    assert_int_equal(lives.count, 3);
+    expect_life(&lives.at[0], shard, piece->shard * 2, 0, 3);
+    expect_life(&lives.at[1], sum, piece->shard * 4, 1, 7);
+    zr_lives_free(&lives);
+    piece->fetched_with = -1; // of one that is added to nothing
+    piece->accumulator_first = sum.first;
+    lives = lives_of(plan, &pass[4], 4);
+    assert_int_equal(lives.count, 1);
+    expect_life(&lives.at[0], sum, piece->shard * 4, 0, 3);
+    zr_lives_free(&lives);
+    zr_plan_destroy(plan);
+}
+
+// Contributions that leave hold their bytes until they are out, and those that return from the
+// fetch on.
+static void parked_contributions_are_held_while_they_travel(void **state)
+{
+    zr_plan *plan = planned(ZERO_BF16, 1, ZERO_TIER_device);
+    const zr_place before = {ZR_SPACE_OPEN_SUMS, 0}, after = {ZR_SPACE_OPEN_SUMS, 4096};
+    const zr_slot parked = slot_of(ZR_SLOT_PARKED, 0);
+    zr_instruction pass[] = {
+        {.code = ZR_OPEN, .piece = 0, .place = before},
+        {.code = ZR_STORE, .piece = 0, .from = before, .slot = parked},
+        {.code = ZR_CALL, .piece = -1},
+        {.code = ZR_AWAIT, .piece = -1, .slot = parked},
+        {.code = ZR_FETCH, .piece = 0, .place = after, .slot = parked},
+        {.code = ZR_AWAIT, .piece = -1, .slot = parked},
+        {.code = ZR_BIND, .piece = 0, .place = after},
+        {.code = ZR_ROUND, .piece = 0, .from = after, .place = {ZR_SPACE_GRADIENTS, 0}},
+    };
+    int64_t bytes = plan->pieces[0].padded * 4;
+    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
+    assert_int_equal(lives.count, 3);
+    expect_life(&lives.at[0], before, bytes, 0, 3);
+    expect_life(&lives.at[1], after, bytes, 4, 7);
+    zr_lives_free(&lives);
+    zr_plan_destroy(plan);
+}
+
+// Replicas, shards and checkpoints have places of their own for the whole step.
+static void what_has_a_place_for_good_is_not_followed(void **state)
+{
+    zr_plan *plan = planned(ZERO_F32, 1, ZERO_TIER_device);
+    zr_instruction pass[] = {
+        {.code = ZR_GATHER, .piece = 0, .place = {ZR_SPACE_PARAMETERS, 0}},
+        {.code = ZR_GATHER, .piece = 0}, // it is here already
+        {.code = ZR_FETCH, .piece = -1, .place = {ZR_SPACE_CHECKPOINTS, 0}},
+    };
+    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
+    assert_int_equal(lives.count, 0);
+    zr_lives_free(&lives);
+    zr_plan_destroy(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gathered_piece_lives_until_it_is_unbound),
+        cmocka_unit_test(a_gradient_lives_in_two_places),
+        cmocka_unit_test(what_travels_is_held_on_its_way),
+        cmocka_unit_test(parked_contributions_are_held_while_they_travel),
+        cmocka_unit_test(what_has_a_place_for_good_is_not_followed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
