@@ -13,7 +13,7 @@ void zr_document_clear(zr_document *document)
 void zr_document_free(zr_document *document)
 {
     zr_buffer_free(&document->text);
-    zr_free(document->traffic);
+    zr_free(document->segments);
     *document = (zr_document){0};
 }
 
@@ -22,31 +22,31 @@ static bool has_room(zr_document *document)
     if (document->count < document->capacity)
         return true;
     int capacity = document->capacity * 2 + 8;
-    zr_document_part *segments = zr_realloc(document->traffic, (size_t)capacity * sizeof *segments, NULL);
+    zr_document_part *segments = zr_realloc(document->segments, (size_t)capacity * sizeof *segments, NULL);
     document->text.failed |= !segments;
     if (!segments)
         return false;
-    document->traffic = segments;
+    document->segments = segments;
     document->capacity = capacity;
     return true;
 }
 
 void zr_document_add(zr_document *document, const char *text, size_t length, bool trained)
 {
-    zr_document_part *last = document->count ? &document->traffic[document->count - 1] : NULL;
+    zr_document_part *last = document->count ? &document->segments[document->count - 1] : NULL;
     if (!length)
         return;
     zr_buffer_append(&document->text, text, length);
     if (last && last->trained == trained && !last->seam)
         last->end = document->text.length;
     else if (has_room(document))
-        document->traffic[document->count++] = (zr_document_part){.end = document->text.length, .trained = trained};
+        document->segments[document->count++] = (zr_document_part){.end = document->text.length, .trained = trained};
 }
 
 void zr_document_seam(zr_document *document)
 {
     if (document->count)
-        document->traffic[document->count - 1].seam = true;
+        document->segments[document->count - 1].seam = true;
 }
 
 zero_status zr_encoding_begin(const zr_tokenizer *tokenizer, zr_encoding *out, zero_error *error)
@@ -112,7 +112,7 @@ static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, i
 // clear; from there on, what they spell tells.
 static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int64_t *border, zero_error *error)
 {
-    const zr_document_part *segment = &u->document->traffic[s];
+    const zr_document_part *segment = &u->document->segments[s];
     const int32_t *whole = encoding->ids.at + u->at;
     const zr_ids *part = &encoding->scratch;
     int64_t count = encoding->ids.count - u->at, same = 0;
@@ -134,10 +134,10 @@ static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int6
 static zero_status add_unit(zr_encoding *encoding, const unit *u, zero_error *error)
 {
     int64_t from = 0, border = 0;
-    ZERO_TRY(encode_to(encoding, u, u->document->traffic[u->last - 1].end, &encoding->ids, error));
+    ZERO_TRY(encode_to(encoding, u, u->document->segments[u->last - 1].end, &encoding->ids, error));
     for (int s = u->first; s < u->last; s++, from = border) {
         ZERO_TRY(find_border(encoding, u, s, &border, error));
-        for (int64_t i = from; i < border && !u->document->traffic[s].trained; i++)
+        for (int64_t i = from; i < border && !u->document->segments[s].trained; i++)
             encoding->ids.at[u->at + i] = ~encoding->ids.at[u->at + i];
     }
     return ZERO_OK;
@@ -149,13 +149,13 @@ zero_status zr_encoding_add(zr_encoding *encoding, const zr_document *document, 
     if (document->text.failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a document of %zu bytes", name, document->text.length);
     for (int s = 0; s < document->count; s++) {
-        if (s + 1 < document->count && !document->traffic[s].seam)
+        if (s + 1 < document->count && !document->segments[s].seam)
             continue;
         u.last = s + 1;
         u.at = encoding->ids.count;
         ZERO_TRY(add_unit(encoding, &u, error));
         u.first = s + 1;
-        u.start = document->traffic[s].end;
+        u.start = document->segments[s].end;
     }
     return ZERO_OK;
 }

@@ -254,7 +254,7 @@ static char *marked(const zr_document *document)
     static char text[4096];
     size_t at = 0, start = 0;
     for (int i = 0; i < document->count; i++) {
-        const zr_document_part *part = &document->traffic[i];
+        const zr_document_part *part = &document->segments[i];
         at += (size_t)snprintf(text + at, sizeof text - at, part->trained ? "[%.*s]%s" : "%.*s%s", (int)(part->end - start), document->text.data + start, part->seam ? "|" : "");
         start = part->end;
     }

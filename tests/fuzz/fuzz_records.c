@@ -9,8 +9,8 @@ static void check(const zr_document *document)
 {
     size_t begin = 0;
     for (int i = 0; i < document->count; i++) {
-        fuzz_must(document->traffic[i].end >= begin && document->traffic[i].end <= document->text.length);
-        begin = document->traffic[i].end;
+        fuzz_must(document->segments[i].end >= begin && document->segments[i].end <= document->text.length);
+        begin = document->segments[i].end;
     }
 }
 

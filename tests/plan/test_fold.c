@@ -92,7 +92,7 @@ static void messages_are_folded_in_order(void **state)
     fixture f;
     zr_instruction at[WRITTEN];
     zr_plan *plan = on_nvme(&f), other = folded(plan, at);
-    const zr_traffic_plan *traffic = &other.segments[ZR_PASS_MICRO_BATCH];
+    const zr_traffic_plan *traffic = &other.traffic[ZR_PASS_MICRO_BATCH];
     uint64_t hash = ZR_MESSAGE_SEED;
     hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->pieces[0].shard);
     hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->pieces[0].shard);
@@ -106,8 +106,8 @@ static void messages_are_folded_in_order(void **state)
     for (int s = 0; s < ZR_PASS_COUNT; s++) {
         if (s == ZR_PASS_MICRO_BATCH)
             continue;
-        assert_int_equal(other.segments[s].messages, 0);
-        assert_true(other.segments[s].hash == ZR_MESSAGE_SEED);
+        assert_int_equal(other.traffic[s].messages, 0);
+        assert_true(other.traffic[s].hash == ZR_MESSAGE_SEED);
     }
     zr_plan_destroy(plan);
 }
