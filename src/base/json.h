@@ -19,9 +19,9 @@ zero_status zr_json_blank(char *text, size_t length, const char *name, zero_erro
 zero_status zr_json_parse(const char *text, size_t length, const char *name, json_t **out, zero_error *error);
 zero_status zr_json_load(const char *path, size_t limit, json_t **out, zero_error *error);
 
-typedef struct zr_json_place { int line, column; } zr_json_place; // 1-based; 0: unknown
+typedef struct zr_json_position { int line, column; } zr_json_position; // 1-based; 0: unknown
 // Where the value of `path` ("zero_optimization.stage", array items as ".3") begins in the (blanked) text.
-zr_json_place zr_json_find(const char *text, size_t length, const char *path);
+zr_json_position zr_json_find(const char *text, size_t length, const char *path);
 
 void zr_json_append_string(zr_buffer *out, const char *text, size_t length); // quoted and escaped; invalid UTF-8 as \ufffd
 void zr_json_append_double(zr_buffer *out, double value);                    // shortest digits that bring the same bits back; null if not finite

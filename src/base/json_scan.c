@@ -90,9 +90,9 @@ zr_json_token zr_json_next(zr_json_scan *scan)
     return token;
 }
 
-zr_json_place zr_json_place_of(const char *text, size_t offset)
+zr_json_position zr_json_position_of(const char *text, size_t offset)
 {
-    zr_json_place place = {.line = 1, .column = 1};
+    zr_json_position place = {.line = 1, .column = 1};
     for (size_t i = 0; i < offset; i++) {
         if (text[i] == '\n') {
             place.line++;
@@ -111,7 +111,7 @@ zero_status zr_json_fail(zero_error *error, const char *name, const char *text, 
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    zr_json_place place = zr_json_place_of(text, offset);
+    zr_json_position place = zr_json_position_of(text, offset);
     return zr_fail(error, ZERO_ERR_DATA, "%s:%d:%d: %s", name, place.line, place.column, what);
 }
 
@@ -170,7 +170,7 @@ static const char *enter_item(zr_json_scan *scan, const char *path)
     }
 }
 
-zr_json_place zr_json_find(const char *text, size_t length, const char *path)
+zr_json_position zr_json_find(const char *text, size_t length, const char *path)
 {
     zr_json_scan scan = {.text = text, .length = length};
     zr_json_token value = zr_json_next(&scan);
@@ -180,5 +180,5 @@ zr_json_place zr_json_find(const char *text, size_t length, const char *path)
             value = zr_json_next(&scan);
     }
     bool found = path && value.kind != ZR_JSON_END && !(value.mark && value.mark != '{' && value.mark != '[');
-    return found ? zr_json_place_of(text, value.start) : (zr_json_place){0};
+    return found ? zr_json_position_of(text, value.start) : (zr_json_position){0};
 }

@@ -26,7 +26,7 @@ typedef struct zr_json_token {
 } zr_json_token;
 
 zr_json_token zr_json_next(zr_json_scan *scan);
-zr_json_place zr_json_place_of(const char *text, size_t offset); // columns count characters, not bytes
+zr_json_position zr_json_position_of(const char *text, size_t offset); // columns count characters, not bytes
 
 // Fails with "NAME:LINE:COLUMN: what".
 zero_status zr_json_fail(zero_error *error, const char *name, const char *text, size_t offset, const char *format, ...)

@@ -60,7 +60,7 @@ static zero_status read_part(const zr_deepspeed *ds, int rank, value tensor, con
     if (!zr_pickle_is(tensor, ZR_PICKLE_TENSOR) || strcmp(tensor->tensor.storage->dtype, "F32"))
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %s is no tensor of fp32", path_of(ds, rank), what);
     out->elements = tensor->tensor.elements;
-    return zr_torch_place(&ds->optim[rank], &tensor->tensor, what, &out->begin, error);
+    return zr_torch_position(&ds->optim[rank], &tensor->tensor, what, &out->begin, error);
 }
 
 // A state of the optimizer is as large as the weights that it is of, but that the last rank's weights were saved without their padding.
@@ -259,7 +259,7 @@ static zero_status lay_part(laying *l, int m, const shape *of, value part, const
     if (!*dtype)
         ZERO_TRY(begin_tensor(l, of, *dtype = part->tensor.storage->dtype));
     int64_t n = ZR_MIN(*left, part->tensor.elements), size = zr_st_dtype_find(*dtype)->bits / 8;
-    ZERO_TRY(zr_torch_place(file, &part->tensor, of->name, &begin, l->error));
+    ZERO_TRY(zr_torch_position(file, &part->tensor, of->name, &begin, l->error));
     if (n)
         ZERO_TRY(add_run(l->ds, l->ds->ranks + m, begin, n * size, l->error));
     *left -= n;

@@ -34,7 +34,7 @@ static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64
         return ZERO_OK;
     }
     const zr_torch_file *file = &ds->optim[0];
-    ZERO_TRY(zr_torch_place(file, &step->tensor, "the optimizer's step", &begin, error));
+    ZERO_TRY(zr_torch_position(file, &step->tensor, "the optimizer's step", &begin, error));
     if (step->tensor.elements != 1 || strcmp(step->tensor.storage->dtype, "F32"))
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": the optimizer's step is no number of fp32", file->zip.path);
     ZERO_TRY(zr_file_pread(file->zip.fd, &number, sizeof number, begin, file->zip.path, error));

@@ -90,7 +90,7 @@ void zr_torch_close(zr_torch_file *file)
     *file = (zr_torch_file){0};
 }
 
-zero_status zr_torch_place(const zr_torch_file *file, const zr_pickle_tensor *tensor, const char *what, int64_t *begin, zero_error *error)
+zero_status zr_torch_position(const zr_torch_file *file, const zr_pickle_tensor *tensor, const char *what, int64_t *begin, zero_error *error)
 {
     const zr_zip_record *record;
     int64_t bytes, size = zr_st_dtype_find(tensor->storage->dtype)->bits / 8;

@@ -19,6 +19,6 @@ zero_status zr_torch_open(const char *path, zr_torch_file *out, zero_error *erro
 void zr_torch_close(zr_torch_file *file); // zeroed ones are fine
 // Where the elements of a contiguous tensor of this file begin in it; whole in a record of exactly its storage's size.
 // what: for messages.
-zero_status zr_torch_place(const zr_torch_file *file, const zr_pickle_tensor *tensor, const char *what, int64_t *begin, zero_error *error);
+zero_status zr_torch_position(const zr_torch_file *file, const zr_pickle_tensor *tensor, const char *what, int64_t *begin, zero_error *error);
 
 #endif

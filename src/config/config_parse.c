@@ -25,7 +25,7 @@ static zero_status walk(const parsing *p, const key_path *section, json_t *objec
 
 static zero_status fail_at(const parsing *p, const char *path, const char *message)
 {
-    zr_json_place place = zr_json_find(p->text, p->length, path);
+    zr_json_position place = zr_json_find(p->text, p->length, path);
     if (place.line)
         return zr_fail(p->error, ZERO_ERR_CONFIG, "%s:%d:%d: %s", p->config->name, place.line, place.column, message);
     return zr_fail(p->error, ZERO_ERR_CONFIG, "%s: %s", p->config->name, message);
@@ -80,7 +80,7 @@ static zero_status store(const parsing *p, const key_path *path, const zr_key *k
         json_decref(value);
         return refuse_repeated(p, path, setting);
     }
-    zr_json_place place = zr_json_find(p->text, p->length, path->written);
+    zr_json_position place = zr_json_find(p->text, p->length, path->written);
     setting->line = place.line;
     setting->column = place.column;
     setting->spelled = key->treatment == ZR_KEY_RENAMED ? key : setting->spelled;

@@ -51,7 +51,7 @@ char *zr_place_at(const zero_engine *engine, zr_place place)
         [ZR_SPACE_OPEN_SUMS] = engine->open.base,
         [ZR_SPACE_STAGED_PARAMETERS] = engine->offload.staged_parameters.base,
         [ZR_SPACE_STAGED_SUMS] = engine->offload.staged_gradients.base,
-        [ZR_SPACE_CHECKPOINTS] = engine->checkpoints.base,
+        [ZR_SPACE_ACTIVATION_CHECKPOINTS] = engine->activation_checkpoints.base,
     };
     return (char *)bases[place.space] + place.first;
 }
@@ -72,7 +72,7 @@ static zero_status reserve_scratch(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_activations, (size_t)plan->activation_bytes, &engine->activations, error));
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_checkpoints, (size_t)plan->checkpoint_buffer_bytes, &engine->checkpoints, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_checkpoints, (size_t)plan->activation_checkpoint_buffer_bytes, &engine->activation_checkpoints, error));
     ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_workspace, (size_t)plan->bytes[ZERO_TIER_device][ZERO_MEM_workspace], &engine->workspace, error));
     engine->context.workspace = zr_arena_take(&engine->workspace, (size_t)plan->workspace_bytes);
     engine->queue->scratch_bytes = (size_t)plan->product_scratch_bytes;
@@ -229,7 +229,7 @@ void zero_destroy(zero_engine *engine)
     zr_window_destroy(&engine->wholes);
     zr_arena_destroy(&engine->open);
     zr_arena_destroy(&engine->activations);
-    zr_arena_destroy(&engine->checkpoints);
+    zr_arena_destroy(&engine->activation_checkpoints);
     zr_arena_destroy(&engine->workspace);
     zr_vectors_release(engine);
     zr_free(engine->piece_names);

@@ -66,7 +66,7 @@ static void run(void *argument)
     zr_pass_plan passes[2];
     zr_plan_passes(delayed->engine->plan, passes);
     const zr_walk walk = {.pass = passes[0], .visit = zr_update_slice, .user = &delayed->pass, .beside = delayed};
-    zero_status status = zr_tiles_run(delayed->engine, &walk, &delayed->error);
+    zero_status status = zr_groups_walk(delayed->engine, &walk, &delayed->error);
     pthread_mutex_lock(&delayed->lock);
     delayed->status = status;
     delayed->ended = true;

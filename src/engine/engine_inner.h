@@ -9,7 +9,7 @@
 #include "memory/store.h"
 #include "plan/plan.h"
 
-typedef enum zr_scratch_kind { ZR_SCRATCH_PARAMETERS, ZR_SCRATCH_STATES, ZR_SCRATCH_CHECKPOINTS, ZR_SCRATCH_COUNT } zr_scratch_kind;
+typedef enum zr_scratch_kind { ZR_SCRATCH_PARAMETERS, ZR_SCRATCH_STATES, ZR_SCRATCH_ACTIVATION_CHECKPOINTS, ZR_SCRATCH_COUNT } zr_scratch_kind;
 
 typedef struct zr_nvme_options { // how offloaded states travel; not looked at where nothing is on NVMe
     struct { const char *const *at; int count; } paths[ZR_SCRATCH_COUNT]; // directories, striped
@@ -32,14 +32,14 @@ char *zr_portion_at(const zr_portion *portion, int64_t element); // of the piece
 // Runs `visit` over the weights of this rank's shard of a piece as they are kept, in portions: the fp32 master where there is one.
 // changed: what the visit leaves at data are the weights from then on; after writing: zr_engine_parameters_changed. Between steps; not
 // collective.
-typedef zero_status (*zr_weights_visit)(void *user, const zr_portion *portion, zero_error *error);
-zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error);
+typedef zero_status (*zr_weights_fn)(void *user, const zr_portion *portion, zero_error *error);
+zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_fn visit, void *user, zero_error *error);
 // The same over an optimizer's state, of pieces that have one: ZR_VECTOR_STATE0 and ZR_VECTOR_STATE1; and over their parameters as units read
 // them, ZR_VECTOR_PARAMETERS. After writing: zr_engine_states_changed, zr_engine_parameters_behind.
 bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector);
-zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error);
+zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_fn visit, void *user, zero_error *error);
 // The same over the accumulated gradient of the last step, which is not changed.
-zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error);
+zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_fn visit, void *user, zero_error *error);
 // ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and on an engine that has failed. The second also while a
 // checkpoint is being written from where states lie: for whoever changes them, or begins another. Not collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
@@ -69,8 +69,8 @@ typedef struct zr_progress { // all that is not a vector of the model's size
 zr_progress zr_engine_progress(const zero_engine *engine);
 void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress); // on every rank, between steps
 // The parts of a piece's elements [span) that lie in one tensor each: [first, first+count) of the piece.
-typedef void (*zr_part_visit)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
-void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_visit visit, void *user);
+typedef void (*zr_part_fn)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
+void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_fn visit, void *user);
 const char *zr_engine_io_description(const zero_engine *engine); // how bytes travel to and from NVMe; NULL: none do
 double zr_engine_loss_scale(const zero_engine *engine); // of the next step; 1 where the precision has none
 // Name of the first tensor with a non-finite parameter or gradient, NULL if all are finite. Collective.
@@ -93,7 +93,7 @@ enum { ZR_MOST_OBSERVERS = 4 };
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error);
 
 // Runs `visit` unit by unit with that unit's parameters acquired, forward order: decoding and other inference.
-typedef zero_status (*zr_unit_visit)(void *user, zero_context *context, zero_error *error);
-zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error);
+typedef zero_status (*zr_unit_fn)(void *user, zero_context *context, zero_error *error);
+zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user, zero_error *error);
 
 #endif

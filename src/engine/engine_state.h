@@ -21,7 +21,7 @@ typedef struct zr_cursor { // where in the program this rank is
     int at;             // next instruction
     int body_end;       // of the call under way, or of the last one
     uint32_t holds;     // bit w: zr_when w does, in this pass
-    zr_unit_visit visit; // runs in place of the units' own functions; NULL: they do
+    zr_unit_fn visit; // runs in place of the units' own functions; NULL: they do
     void *user;
 } zr_cursor;
 
@@ -47,7 +47,7 @@ struct zero_engine {
     zr_window grads;         // plan->grad_bytes of each rank
     zr_window wholes;        // plan->whole_bytes of each rank
     zr_arena open;           // plan->open_bytes
-    zr_arena activations, checkpoints, workspace;
+    zr_arena activations, activation_checkpoints, workspace;
     zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT]; // those that the plan lists, the rest zeroed
     zr_offload offload;
     zr_delayed *delayed;
@@ -97,10 +97,10 @@ struct zr_sink zr_engine_sink(void);
 
 // interpret.c: a pass from its beginning; from where it is up to `end`; inside of a call, up to the mark of a
 // piece of the unit (ZERO_ERR_USAGE: another one is next).
-void zr_run_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds);
-zero_status zr_run_until(zero_engine *engine, int end, zero_error *error);
-zero_status zr_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds, zero_error *error);
-zero_status zr_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call);
+void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds);
+zero_status zr_program_run_until(zero_engine *engine, int end, zero_error *error);
+zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds, zero_error *error);
+zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call);
 char *zr_place_at(const zero_engine *engine, zr_place place); // create.c; not of ZR_SPACE_SHARDS and _STORED
 
 // step.c: others can read what this rank's shards hold now. holds: of ZR_BESIDE and ZR_REWRITTEN.
@@ -115,7 +115,7 @@ zero_status zr_guard_await(zero_engine *engine, int piece, zero_error *error); /
 zero_status zr_grads_fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_grads_store_sum(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_grads_await_travel(zero_engine *engine, int piece, zero_error *error); // of its sums
-zr_sum_place zr_grads_sum_place(const zero_engine *engine); // of the micro-batch under way
+zr_sum_slots zr_grads_sum_slots(const zero_engine *engine); // of the micro-batch under way
 int64_t zr_grads_sum_bytes(const zr_piece *piece);
 char *zr_grads_reduced_shard(const zero_engine *engine, int piece, int slot); // of an accumulator; in memory
 zr_span zr_own_shard(const zero_engine *engine, int piece);

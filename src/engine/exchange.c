@@ -63,7 +63,7 @@ zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero
 zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[i->piece];
-    const zr_sum_place place = zr_grads_sum_place(engine);
+    const zr_sum_slots place = zr_grads_sum_slots(engine);
     const zr_sum_target to = {zr_grads_reduced_shard(engine, i->piece, place.slot),
                               piece->accumulator_dtype, place.adds, piece->shard};
     if (piece->state_tier != ZERO_TIER_device)
@@ -105,7 +105,7 @@ zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_
     case ZR_SLOT_FETCHED: return zr_offload_await(engine, &offload->parameters[index], error);
     case ZR_SLOT_TRAVELLED: return zr_grads_await_travel(engine, index, error);
     case ZR_SLOT_PARKED: return zr_offload_await(engine, &offload->parking[index], error);
-    case ZR_SLOT_KEPT: return zr_offload_await(engine, &offload->checkpoint[index], error);
+    case ZR_SLOT_KEPT: return zr_offload_await(engine, &offload->activation_checkpoint[index], error);
     case ZR_SLOT_GROUP: return zr_delayed_await_group(engine, index, error);
     default: return ZERO_OK;
     }

@@ -75,9 +75,9 @@ int64_t zr_grads_sum_bytes(const zr_piece *piece)
     return piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
 }
 
-zr_sum_place zr_grads_sum_place(const zero_engine *engine)
+zr_sum_slots zr_grads_sum_slots(const zero_engine *engine)
 {
-    return zr_sum_place_of(&engine->plan->settings, engine->micro_batch);
+    return zr_sum_slots_of(&engine->plan->settings, engine->micro_batch);
 }
 
 // Where there is no accumulator (one micro-batch, whole gradients), the sum replaces the own
@@ -104,7 +104,7 @@ static zr_transfer *travel_of(zero_engine *engine, int piece, int sum)
 zero_status zr_grads_fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     zr_store *store = zr_vector_store(engine, i->piece, ZR_VECTOR_GRADIENT);
-    const zr_sum_place place = zr_grads_sum_place(engine);
+    const zr_sum_slots place = zr_grads_sum_slots(engine);
     char *to = zr_place_at(engine, i->place);
     for (int sum = 0; sum < place.adds; sum++, to += i->bytes) {
         const zr_range range = zr_accumulator_range(engine, i->piece, place.slot + sum);
@@ -116,7 +116,7 @@ zero_status zr_grads_fetch_sums(zero_engine *engine, const zr_instruction *i, ze
 zero_status zr_grads_store_sum(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     zr_store *store = zr_vector_store(engine, i->piece, ZR_VECTOR_GRADIENT);
-    const zr_range range = zr_accumulator_range(engine, i->piece, zr_grads_sum_place(engine).slot);
+    const zr_range range = zr_accumulator_range(engine, i->piece, zr_grads_sum_slots(engine).slot);
     char *sum = zr_place_at(engine, i->from);
     return store->ops->commit(store, range, sum, travel_of(engine, i->piece, 0), error);
 }
@@ -153,7 +153,7 @@ const void *zr_update_gradient(const zero_engine *engine, int piece)
     return zr_own_shard_gradient(engine, piece);
 }
 
-void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_visit visit, void *user)
+void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_fn visit, void *user)
 {
     for (int t = 0; t < piece->tensor_count; t++) {
         const zr_plan_tensor *tensor = &piece->tensors[t];

@@ -1,7 +1,7 @@
 // The walk over a rank's elements, group by group, whatever tiers they lie on: of the update, and of whoever reads or writes weights
 // between steps.
 //
-// A vector in memory is used where it lies. One on NVMe travels through tile g % tile.count of group g:
+// A vector in memory is used where it lies. One on NVMe travels through slab g % slab.count of group g:
 //
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
@@ -14,10 +14,10 @@ static bool is_on_nvme(const zr_group *group, zr_vector vector)
     return zr_group_tier(group, vector) == ZERO_TIER_nvme;
 }
 
-static char *tile_at(const zero_engine *engine, int tile, zr_vector vector)
+static char *slab_at(const zero_engine *engine, int slab, zr_vector vector)
 {
-    const zr_tile_plan *plan = &engine->plan->tile;
-    return engine->offload.tiles.base + tile * plan->bytes + plan->first[vector];
+    const zr_slab_plan *plan = &engine->plan->slab;
+    return engine->offload.slabs.base + slab * plan->bytes + plan->first[vector];
 }
 
 // Bytes of a group in a store: slices of a group follow each other in every vector.
@@ -34,7 +34,7 @@ static zero_status await(zero_engine *engine, const zr_walk *walk, zr_transfer *
     return walk->beside ? zr_delayed_transfer(engine, transfer, error) : zr_offload_await(engine, transfer, error);
 }
 
-// Vectors of the group that are in `vectors` and on NVMe begin to travel; what its tile did before has ended first.
+// Vectors of the group that are in `vectors` and on NVMe begin to travel; what its slab did before has ended first.
 static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, bool write, zero_error *error)
 {
     const zr_group *group = &engine->plan->groups[g];
@@ -42,22 +42,22 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         if (!is_on_nvme(group, v) || !zr_plan_has_vector(engine->plan, v))
             continue;
-        int tile = g % engine->plan->tile.count;
-        zr_transfer *transfer = &engine->offload.tile[tile][v];
+        int slab = g % engine->plan->slab.count;
+        zr_transfer *transfer = &engine->offload.slab[slab][v];
         ZERO_TRY(await(engine, walk, transfer, error));
         if (!(vectors >> v & 1))
             continue;
         zr_store *store = zr_vector_store(engine, engine->plan->slices[group->slice_first].piece, v);
         transfer_begin begin = write ? store->ops->commit : store->ops->fetch;
-        ZERO_TRY(begin(store, group_range(engine, group, v), tile_at(engine, tile, v), transfer, error));
+        ZERO_TRY(begin(store, group_range(engine, group, v), slab_at(engine, slab, v), transfer, error));
     }
     return ZERO_OK;
 }
 
-static zero_status await_tile(zero_engine *engine, const zr_walk *walk, int tile, zero_error *error)
+static zero_status await_slab(zero_engine *engine, const zr_walk *walk, int slab, zero_error *error)
 {
     for (int v = 0; v < ZR_VECTOR_COUNT; v++)
-        ZERO_TRY(await(engine, walk, &engine->offload.tile[tile][v], error));
+        ZERO_TRY(await(engine, walk, &engine->offload.slab[slab][v], error));
     return ZERO_OK;
 }
 
@@ -69,7 +69,7 @@ static void *slice_vector(const zero_engine *engine, int g, const zr_slice *slic
     if (!is_on_nvme(group, vector))
         return zr_vector_at(engine, slice->piece, vector, slice->first);
     int64_t before = engine->plan->pieces[slice->piece].state_first + slice->first - group->first;
-    return tile_at(engine, g % engine->plan->tile.count, vector) + before * zr_vector_size(engine->plan, vector);
+    return slab_at(engine, g % engine->plan->slab.count, vector) + before * zr_vector_size(engine->plan, vector);
 }
 
 // Parameters of the range that this rank updates, as units read them, where they are in memory.
@@ -131,7 +131,7 @@ static int group_at(const zero_engine *engine, const zr_walk *walk, int i)
     return walk->beside ? engine->plan->group_count - 1 - i : i;
 }
 
-zero_status zr_tiles_run(zero_engine *engine, const zr_walk *walk, zero_error *error)
+zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     const zr_tiering *tiering = &plan->settings.tiering;
@@ -140,41 +140,41 @@ zero_status zr_tiles_run(zero_engine *engine, const zr_walk *walk, zero_error *e
         int g = group_at(engine, walk, i), last = ZR_MIN(i + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
         while (fetched < i)
             ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
-        if (plan->tile.count)
-            ZERO_TRY(await_tile(engine, walk, g % plan->tile.count, error));
+        if (plan->slab.count)
+            ZERO_TRY(await_slab(engine, walk, g % plan->slab.count, error));
         while (fetched < last)
             ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
         ZERO_TRY(visit_group(engine, walk, g, error));
         count_crossing(engine, &plan->groups[g], &walk->pass);
         ZERO_TRY(move_group(engine, walk, g, true, error));
-        if (plan->tile.count && !tiering->write_behind)
-            ZERO_TRY(await_tile(engine, walk, g % plan->tile.count, error));
+        if (plan->slab.count && !tiering->write_behind)
+            ZERO_TRY(await_slab(engine, walk, g % plan->slab.count, error));
         if (walk->beside)
             zr_delayed_advance(walk->beside, g);
         else
             zr_comm_progress(engine->comm, engine->step);
     }
-    for (int tile = 0; tile < plan->tile.count; tile++)
-        ZERO_TRY(await_tile(engine, walk, tile, error));
+    for (int slab = 0; slab < plan->slab.count; slab++)
+        ZERO_TRY(await_slab(engine, walk, slab, error));
     return ZERO_OK;
 }
 
-static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_slice *slice, zr_vector vector, zero_dtype dtype, bool changed, zr_weights_visit visit,
+static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_slice *slice, zr_vector vector, zero_dtype dtype, bool changed, zr_weights_fn visit,
                                  void *user, zero_error *error)
 {
-    zr_transfer *transfer = &engine->offload.tile[0][vector];
+    zr_transfer *transfer = &engine->offload.slab[0][vector];
     zr_range range = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count);
-    ZERO_TRY(store->ops->fetch(store, range, tile_at(engine, 0, vector), transfer, error));
+    ZERO_TRY(store->ops->fetch(store, range, slab_at(engine, 0, vector), transfer, error));
     ZERO_TRY(zr_offload_await(engine, transfer, error));
-    const zr_portion portion = {{zr_own_shard(engine, slice->piece).first + slice->first, slice->count}, dtype, tile_at(engine, 0, vector)};
+    const zr_portion portion = {{zr_own_shard(engine, slice->piece).first + slice->first, slice->count}, dtype, slab_at(engine, 0, vector)};
     ZERO_TRY(visit(user, &portion, error));
     if (!changed)
         return ZERO_OK;
-    ZERO_TRY(store->ops->commit(store, range, tile_at(engine, 0, vector), transfer, error));
+    ZERO_TRY(store->ops->commit(store, range, slab_at(engine, 0, vector), transfer, error));
     return zr_offload_await(engine, transfer, error);
 }
 
-zero_status zr_tiles_visit(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error)
+zero_status zr_slabs_visit(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_fn visit, void *user, zero_error *error)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     zero_dtype dtype = vector == ZR_VECTOR_PARAMETERS ? p->dtype : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype : ZERO_F32;
@@ -186,12 +186,12 @@ zero_status zr_tiles_visit(zero_engine *engine, int piece, zr_vector vector, boo
     return ZERO_OK;
 }
 
-char *zr_tiles_buffer(const zero_engine *engine, zr_vector vector)
+char *zr_slabs_buffer(const zero_engine *engine, zr_vector vector)
 {
-    return tile_at(engine, 0, vector);
+    return slab_at(engine, 0, vector);
 }
 
-int64_t zr_tiles_portion(const zero_engine *engine, int piece, int64_t first)
+int64_t zr_slabs_portion(const zero_engine *engine, int piece, int64_t first)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     const zr_slice *slice = &engine->plan->slices[p->slice_first];

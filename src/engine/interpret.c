@@ -24,24 +24,24 @@ static zero_status run_next(zero_engine *engine, zero_error *error)
     return execute[next->code](engine, next, error);
 }
 
-zero_status zr_run_until(zero_engine *engine, int end, zero_error *error)
+zero_status zr_program_run_until(zero_engine *engine, int end, zero_error *error)
 {
     while (engine->cursor.at < end)
         ZERO_TRY(run_next(engine, error));
     return ZERO_OK;
 }
 
-void zr_run_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds)
+void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds)
 {
     const zr_pass *pass = &engine->plan->program.passes[kind];
     engine->cursor = (zr_cursor){.pass = pass, .holds = holds | 1u << ZR_ALWAYS};
     zr_comm_progress(engine->comm, engine->step);
 }
 
-zero_status zr_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds, zero_error *error)
+zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds, zero_error *error)
 {
-    zr_run_begin(engine, kind, holds);
-    return zr_run_until(engine, engine->cursor.pass->count, error);
+    zr_program_begin(engine, kind, holds);
+    return zr_program_run_until(engine, engine->cursor.pass->count, error);
 }
 
 // The next instruction of the body under way after which its unit goes on; NULL: none does.
@@ -63,7 +63,7 @@ static zero_status out_of_order(zero_engine *engine, int piece, const char *call
                    context->unit->name, call, piece, begins ? engine->plan->pieces[next->stream].name : "none");
 }
 
-zero_status zr_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call)
+zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call)
 {
     zr_cursor *cursor = &engine->cursor;
     const zr_unit_plan *unit = &engine->plan->units[engine->context.unit_index];
@@ -72,7 +72,7 @@ zero_status zr_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const c
                     && next->stream == unit->pieces[piece];
     if (!in_order)
         return out_of_order(engine, piece, call);
-    return zr_run_until(engine, (int)(next - cursor->pass->at) + 1, engine->context.error);
+    return zr_program_run_until(engine, (int)(next - cursor->pass->at) + 1, engine->context.error);
 }
 
 // In training a unit's own functions, with the boundaries that they read and write.

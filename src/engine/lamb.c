@@ -45,7 +45,7 @@ static void add_norms(lamb *l, int piece)
     zr_norm_add_squares(l->engine, piece, (zr_span){first, end - first}, ZERO_F32, at.direction, l->direction_squares, true);
 }
 
-static void visit_parts(lamb *l, const zr_slice *slice, const zr_range_states *states, zr_part_visit visit)
+static void visit_parts(lamb *l, const zr_slice *slice, const zr_range_states *states, zr_part_fn visit)
 {
     l->span = zr_slice_span(l->engine, slice);
     l->states = states;
@@ -70,7 +70,7 @@ zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, const z
     int tensors = engine->plan->tensor_count;
     lamb lamb = {.engine = engine, .update = *update, .weight_decay = update->weight_decay, .parameter_squares = engine->squares, .direction_squares = engine->squares + tensors};
     memset(engine->squares, 0, 2 * (size_t)tensors * sizeof *engine->squares);
-    ZERO_TRY(zr_tiles_run(engine, &(zr_walk){.pass = passes[0], .visit = find_direction, .user = &lamb}, error));
+    ZERO_TRY(zr_groups_walk(engine, &(zr_walk){.pass = passes[0], .visit = find_direction, .user = &lamb}, error));
     ZERO_TRY(zr_norm_all_reduce(engine, lamb.parameter_squares, 2 * tensors, error));
-    return zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = apply_direction, .user = &lamb}, error);
+    return zr_groups_walk(engine, &(zr_walk){.pass = passes[1], .visit = apply_direction, .user = &lamb}, error);
 }

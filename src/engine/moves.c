@@ -51,7 +51,7 @@ void zr_moves_expect_micro_batch(zero_engine *engine, bool stale)
 {
     const zr_moves *moves = &engine->plan->moves;
     expect_gathers(engine, &moves->micro_batch, stale);
-    for (int i = zr_grads_sum_place(engine).adds; i > 0; i--)
+    for (int i = zr_grads_sum_slots(engine).adds; i > 0; i--)
         expect(engine, &moves->earlier_sum);
 }
 

@@ -3,7 +3,7 @@
 //   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, exchange.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
 //                of a streamed piece, until another unit adds to it  transfers.c
-//   the update   NVMe ─> tiles (host) ─> NVMe                        group_walk.c
+//   the update   NVMe ─> slabs (host) ─> NVMe                        group_walk.c
 //   checkpoints  written by forward ─> host or NVMe ─> backward      transfers.c
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
@@ -11,20 +11,20 @@
 #include "engine/engine_inner.h"
 #include "memory/store.h"
 
-#define ZR_MOST_TILES 3
+#define ZR_MOST_SLABS 3
 
 typedef struct zr_offload { // zeroed: everything is in memory
     zr_scratch scratch[ZR_SCRATCH_COUNT];
     zr_io *io;
     bool overwrite;           // of zr_io_faults
-    zr_arena staged_parameters, staged_gradients, tiles;
+    zr_arena staged_parameters, staged_gradients, slabs;
     zr_transfer *parameters;  // (program.fetch_count)
     zr_transfer *gradients;   // (piece_count, zr_accumulators)
-    zr_transfer tile[ZR_MOST_TILES][ZR_VECTOR_COUNT];
+    zr_transfer slab[ZR_MOST_SLABS][ZR_VECTOR_COUNT];
     zr_store parked;              // plan->parked_bytes
     zr_transfer *parking;         // (piece_count)
-    zr_store checkpoints;         // activations between segments, where they leave the device
-    zr_transfer checkpoint[2];    // by the buffer that they pass through
+    zr_store activation_checkpoints;         // activations between segments, where they leave the device
+    zr_transfer activation_checkpoint[2];    // by the buffer that they pass through
     int64_t to_host, to_device; // bytes that crossed
     zero_io before;           // counts when this step or evaluation began,
     zr_moved expected;        // and what the plan has added since
@@ -45,19 +45,19 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
 zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot);
 
 // group_walk.c
-typedef zero_status (*zr_slice_visit)(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error);
+typedef zero_status (*zr_slice_fn)(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error);
 typedef struct zr_walk { // a pass over all slices that are updated, group by group: read, visit, write
     zr_pass_plan pass;
-    zr_slice_visit visit;
+    zr_slice_fn visit;
     void *user;
     struct zr_delayed *beside; // the thread that walks beside the rank's, last group first; NULL: the rank's own
 } zr_walk;
-zero_status zr_tiles_run(zero_engine *engine, const zr_walk *walk, zero_error *error);
+zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error);
 // Between steps: runs `visit` over a vector of the own shard of a piece that is on NVMe, in portions, writing them back where `changed`.
-zero_status zr_tiles_visit(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error);
+zero_status zr_slabs_visit(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_fn visit, void *user, zero_error *error);
 
-char *zr_tiles_buffer(const zero_engine *engine, zr_vector vector); // of one slice, between steps
-int64_t zr_tiles_portion(const zero_engine *engine, int piece, int64_t first); // elements from `first` of the own shard to the end of its slice
+char *zr_slabs_buffer(const zero_engine *engine, zr_vector vector); // of one slice, between steps
+int64_t zr_slabs_portion(const zero_engine *engine, int piece, int64_t first); // elements from `first` of the own shard to the end of its slice
 
 // moves.c: bytes moved between tiers, planned = counted.
 void zr_moves_begin(zero_engine *engine); // of a step, or an evaluation between two; what is beside them counts with the step that it ends in

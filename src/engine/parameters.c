@@ -53,14 +53,14 @@ static zero_status check_unguarded(const zero_engine *engine, bool changed, zero
     return zr_fail(error, ZERO_ERR_USAGE, "states are to be changed at step %lld while a checkpoint of them is written: zero_end_checkpoint comes first", (long long)engine->step);
 }
 
-zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_visit visit, void *user, zero_error *error)
+zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_fn visit, void *user, zero_error *error)
 {
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
     bool master = zr_piece_has_master(engine, piece);
     const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
-        return zr_tiles_visit(engine, piece, vector, changed, visit, user, error);
+        return zr_slabs_visit(engine, piece, vector, changed, visit, user, error);
     const zr_portion whole = {zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype,
                               master ? own_state(engine, piece, ZR_VECTOR_MASTER) : zr_own_parameters(engine, piece)};
     return visit(user, &whole, error);
@@ -71,12 +71,12 @@ bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector)
     return engine->plan->pieces[piece].state_first >= 0 && zr_plan_has_vector(engine->plan, vector);
 }
 
-zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_visit visit, void *user, zero_error *error)
+zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_fn visit, void *user, zero_error *error)
 {
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
-        return zr_tiles_visit(engine, piece, vector, changed, visit, user, error);
+        return zr_slabs_visit(engine, piece, vector, changed, visit, user, error);
     bool parameters = vector == ZR_VECTOR_PARAMETERS;
     const zr_portion whole = {zr_own_shard(engine, piece), parameters ? engine->plan->pieces[piece].dtype : ZERO_F32,
                               parameters ? zr_own_parameters(engine, piece) : own_state(engine, piece, vector)};
@@ -134,13 +134,13 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
         engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, master->span.count, master->data, own + first * (int64_t)zero_dtype_bytes(piece->dtype));
         return ZERO_OK;
     }
-    char *tile = zr_tiles_buffer(engine, ZR_VECTOR_PARAMETERS);
-    zr_transfer *transfer = &engine->offload.tile[0][ZR_VECTOR_PARAMETERS];
+    char *slab = zr_slabs_buffer(engine, ZR_VECTOR_PARAMETERS);
+    zr_transfer *transfer = &engine->offload.slab[0][ZR_VECTOR_PARAMETERS];
     zr_store *store = zr_vector_store(engine, r->piece, ZR_VECTOR_PARAMETERS);
     for (int64_t done = 0, n; done < master->span.count; done += n) { // a master in memory comes as one portion
-        n = zr_tiles_portion(engine, r->piece, first + done);
-        engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n, zr_portion_at(master, master->span.first + done), tile);
-        ZERO_TRY(store->ops->commit(store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n), tile, transfer, error));
+        n = zr_slabs_portion(engine, r->piece, first + done);
+        engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n, zr_portion_at(master, master->span.first + done), slab);
+        ZERO_TRY(store->ops->commit(store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n), slab, transfer, error));
         ZERO_TRY(zr_offload_await(engine, transfer, error));
     }
     return ZERO_OK;

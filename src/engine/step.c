@@ -80,7 +80,7 @@ static bool begin_gathers(zero_engine *engine)
 
 static uint32_t of_micro_batch(const zero_engine *engine, bool stale)
 {
-    bool first = engine->micro_batch == 0, later = zr_grads_sum_place(engine).adds > 0;
+    bool first = engine->micro_batch == 0, later = zr_grads_sum_slots(engine).adds > 0;
     bool last = engine->micro_batch == engine->plan->settings.accumulation - 1;
     return (uint32_t)first << ZR_FIRST | (uint32_t)later << ZR_LATER | (uint32_t)last << ZR_LAST |
            1u << (stale ? ZR_STALE : ZR_FRESH);
@@ -107,7 +107,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     bool stale = begin_gathers(engine);
     zr_moves_expect_micro_batch(engine, stale);
     zr_comm_hash_reset(engine->comm);
-    zr_run_begin(engine, ZR_PASS_MICRO_BATCH, of_micro_batch(engine, stale));
+    zr_program_begin(engine, ZR_PASS_MICRO_BATCH, of_micro_batch(engine, stale));
 }
 
 static zero_status tell_begun(zero_engine *engine, zero_error *error)
@@ -142,7 +142,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
         ZERO_TRY(fail(engine, tell_begun(engine, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     begin_micro_batch(engine, batch, loss);
-    ZERO_TRY(fail(engine, zr_run_until(engine, engine->cursor.pass->seam, error), error));
+    ZERO_TRY(fail(engine, zr_program_run_until(engine, engine->cursor.pass->seam, error), error));
     engine->micro_batch_loss = *loss;
     end_phase(engine, ZR_ACTIVITY_forward, begin);
     engine->phase = ZR_FORWARD_DONE;
@@ -167,7 +167,7 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
     ZR_NEED(error, engine);
     ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    ZERO_TRY(fail(engine, zr_run_until(engine, engine->cursor.pass->count, error), error));
+    ZERO_TRY(fail(engine, zr_program_run_until(engine, engine->cursor.pass->count, error), error));
     ZERO_TRY(fail(engine, check_messages(engine, ZR_PASS_MICRO_BATCH, error), error));
     ZERO_TRY(fail(engine, add_loss(engine, error), error));
     end_phase(engine, ZR_ACTIVITY_backward, begin);
@@ -220,7 +220,7 @@ static double clip_factor(const zero_engine *engine, double norm)
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)
 {
     engine->version++;
-    return zr_run_pass(engine, ZR_PASS_PUBLISH, holds, error);
+    return zr_program_run_pass(engine, ZR_PASS_PUBLISH, holds, error);
 }
 
 // What the step does of its update, and what the update beside the step before has left to do.
@@ -230,7 +230,7 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
     bool behind = zr_delayed_is_ahead(engine) || (at_once && engine->delayed);
     uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE | (uint32_t)behind << ZR_BEHIND |
                      (uint32_t)(finite || behind) << ZR_CHANGED;
-    ZERO_TRY(zr_run_pass(engine, ZR_PASS_UPDATE, holds, error));
+    ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_UPDATE, holds, error));
     ZERO_TRY(check_messages(engine, ZR_PASS_UPDATE, error));
     ZERO_TRY(zr_engine_publish(engine, (uint32_t)beside << ZR_BESIDE, error));
     ZERO_TRY(check_messages(engine, ZR_PASS_PUBLISH, error));
@@ -240,7 +240,7 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error)); // nobody has to say before how long a run is
-    ZERO_TRY(zr_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
+    ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
     ZERO_TRY(check_messages(engine, ZR_PASS_BOUNDARY, error));
     double factor;
     describe_step(engine, info, &factor);
@@ -287,20 +287,20 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     return fail(engine, zr_engine_parameters_changed(engine, error), error);
 }
 
-static zero_status evaluate_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)
+static zero_status evaluate_units(zero_engine *engine, zr_unit_fn visit, void *user, zero_error *error)
 {
     bool stale = begin_gathers(engine);
     zr_moves_begin(engine);
     zr_moves_expect_evaluation(engine, stale);
-    zr_run_begin(engine, ZR_PASS_EVALUATION, 1u << (stale ? ZR_STALE : ZR_FRESH));
+    zr_program_begin(engine, ZR_PASS_EVALUATION, 1u << (stale ? ZR_STALE : ZR_FRESH));
     engine->cursor.visit = visit;
     engine->cursor.user = user;
-    ZERO_TRY(zr_run_until(engine, engine->cursor.pass->count, error));
+    ZERO_TRY(zr_program_run_until(engine, engine->cursor.pass->count, error));
     ZERO_TRY(check_messages(engine, ZR_PASS_EVALUATION, error));
     return zr_moves_check(engine, error);
 }
 
-zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_visit visit, void *user, zero_error *error)
+zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user, zero_error *error)
 {
     ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
     engine->context.training = 0;

@@ -89,7 +89,7 @@ static zero_status share_parts(zero_engine *engine, const part *part, float *out
     return ZERO_OK;
 }
 
-typedef zero_status (*shard_visit)(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error);
+typedef zero_status (*shard_visit)(zero_engine *engine, int piece, zr_weights_fn visit, void *user, zero_error *error);
 
 static zero_status read_part(zero_engine *engine, shard_visit visit, const part *part, float *out, zero_error *error)
 {
@@ -123,7 +123,7 @@ static zero_status read_tensor(zero_engine *engine, shard_visit visit, const cha
     return ZERO_OK;
 }
 
-static zero_status visit_weights(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error)
+static zero_status visit_weights(zero_engine *engine, int piece, zr_weights_fn visit, void *user, zero_error *error)
 {
     return zr_engine_visit_weights(engine, piece, false, visit, user, error);
 }
@@ -136,12 +136,12 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     return read_tensor(engine, visit_weights, name, out, error);
 }
 
-zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_visit visit, void *user, zero_error *error)
+zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_fn visit, void *user, zero_error *error)
 {
     ZERO_TRY(zr_delayed_join(engine, error));
     const zr_piece *p = &engine->plan->pieces[piece];
     if (p->kind == ZERO_TRAINABLE && p->state_tier == ZERO_TIER_nvme)
-        return zr_tiles_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);
+        return zr_slabs_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);
     const zr_portion whole = {zr_own_shard(engine, piece), p->accumulator_dtype, (char *)zr_own_shard_gradient(engine, piece)};
     return visit(user, &whole, error);
 }

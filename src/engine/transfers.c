@@ -44,8 +44,8 @@ static zero_status move_slot(zero_engine *engine, zr_slot slot, zr_range range, 
 {
     zr_offload *offload = &engine->offload;
     bool parked = slot.kind == ZR_SLOT_PARKED;
-    zr_store *store = parked ? &offload->parked : &offload->checkpoints;
-    zr_transfer *transfer = parked ? &offload->parking[slot.index] : &offload->checkpoint[slot.index];
+    zr_store *store = parked ? &offload->parked : &offload->activation_checkpoints;
+    zr_transfer *transfer = parked ? &offload->parking[slot.index] : &offload->activation_checkpoint[slot.index];
     return move(engine, store, range, buffer, out, transfer, error);
 }
 

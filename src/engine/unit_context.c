@@ -29,12 +29,12 @@ static zero_status begin_piece(const struct zr_accessor *self, zero_context *con
 {
     zero_engine *engine = ENGINE_OF(self, accessor);
     zr_comm_progress(engine->comm, engine->step);
-    return zr_run_to_mark(engine, ZR_BEGUN, piece, "zero_piece_begin");
+    return zr_program_run_to_mark(engine, ZR_BEGUN, piece, "zero_piece_begin");
 }
 
 static zero_status end_piece(const struct zr_accessor *self, zero_context *context, int piece)
 {
-    return zr_run_to_mark(ENGINE_OF(self, accessor), ZR_ENDED, piece, "zero_piece_end");
+    return zr_program_run_to_mark(ENGINE_OF(self, accessor), ZR_ENDED, piece, "zero_piece_end");
 }
 
 struct zr_accessor zr_engine_accessor(void)
@@ -70,7 +70,7 @@ static void place_at(char *at, const zero_tensors *shapes, zero_tensors *out)
 void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes, zero_tensors *out)
 {
     const zr_unit_plan *plan = &engine->plan->units[unit];
-    place_at((plan->out_kept ? engine->checkpoints.base : engine->activations.base) + plan->out_first, shapes, out);
+    place_at((plan->out_kept ? engine->activation_checkpoints.base : engine->activations.base) + plan->out_first, shapes, out);
 }
 
 zero_tensors zr_engine_boundary(const zero_engine *engine, int unit)

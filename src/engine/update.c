@@ -104,7 +104,7 @@ static zero_status update_groups(zero_engine *engine, zero_error *error)
     zr_plan_passes(engine->plan, passes);
     zr_moves_expect_update(engine, 0, first);
     if (!lamb)
-        return zr_tiles_run(engine, &(zr_walk){.pass = passes[0], .visit = zr_update_slice, .user = &pass}, error);
+        return zr_groups_walk(engine, &(zr_walk){.pass = passes[0], .visit = zr_update_slice, .user = &pass}, error);
     zr_moves_expect_update(engine, 1, first);
     return zr_lamb_update(engine, &pass.update, passes, error);
 }
@@ -115,7 +115,7 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
     zr_plan_passes(engine->plan, passes);
     zr_moves_expect_update(engine, 1, false);
     zr_delayed_set_ahead(engine, false);
-    return zr_tiles_run(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error);
+    return zr_groups_walk(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error);
 }
 
 // The update beside the next step counts what it moves with that step, so this one's is compared now.

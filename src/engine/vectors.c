@@ -39,7 +39,7 @@ static zero_status reserve_buffers(zero_engine *engine, zero_error *error)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_parameters, (size_t)plan->staged_parameter_bytes, &offload->staged_parameters, error));
     ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_gradients, (size_t)plan->staged_gradient_bytes, &offload->staged_gradients, error));
-    return zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_optimizer, (size_t)(plan->tile.count * plan->tile.bytes), &offload->tiles, error);
+    return zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_optimizer, (size_t)(plan->slab.count * plan->slab.bytes), &offload->slabs, error);
 }
 
 static int64_t state_bytes_on_nvme(const zr_plan *plan)
@@ -55,7 +55,7 @@ static int64_t scratch_bytes(const zr_plan *plan, zr_scratch_kind kind)
     switch (kind) {
     case ZR_SCRATCH_PARAMETERS: return vector_bytes(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS);
     case ZR_SCRATCH_STATES: return state_bytes_on_nvme(plan) + (plan->settings.tiering.optimizer == ZERO_TIER_nvme ? plan->parked_bytes : 0);
-    default: return plan->settings.checkpoint_tier == ZERO_TIER_nvme ? plan->checkpoint_bytes : 0;
+    default: return plan->settings.activation_checkpoint_tier == ZERO_TIER_nvme ? plan->activation_checkpoint_bytes : 0;
     }
 }
 
@@ -78,8 +78,8 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
             scratches[count++] = &offload->scratch[k];
     const zr_io_buffer buffers[] = {{offload->staged_parameters.base, offload->staged_parameters.bytes},
                                     {offload->staged_gradients.base, offload->staged_gradients.bytes},
-                                    {offload->tiles.base, offload->tiles.bytes},
-                                    {engine->checkpoints.base, engine->checkpoints.bytes},
+                                    {offload->slabs.base, offload->slabs.bytes},
+                                    {engine->activation_checkpoints.base, engine->activation_checkpoints.bytes},
                                     {engine->open.base, engine->open.bytes}};
     const zr_io_options io = {.block = engine->plan->settings.tiering.block, .queue_depth = options->queue_depth, .lanes = options->lanes,
                               .single_submit = options->single_submit, .overlap_events = options->overlap_events,
@@ -98,7 +98,7 @@ static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error
     for (int p = 0; p < plan->piece_count; p++)
         if (plan->pieces[p].parked_first >= 0)
             cuts[count++] = plan->pieces[p].parked_first;
-    const zr_nvme_place place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_STATES], .first = state_bytes_on_nvme(plan),
+    const zr_nvme_site place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_STATES], .first = state_bytes_on_nvme(plan),
                                  .block = plan->settings.tiering.block, .cuts = cuts, .cut_count = count};
     return zr_store_nvme_create(&engine->ledger, ZERO_MEM_gradients, plan->parked_bytes, &place, &engine->offload.parked, error);
 }
@@ -109,15 +109,15 @@ static zero_status reserve_checkpoints(zero_engine *engine, int64_t *cuts, zero_
     const zr_plan *plan = engine->plan;
     int64_t first = 0;
     int count = 0;
-    if (plan->settings.checkpoint_tier == ZERO_TIER_host)
-        return zr_store_memory_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_checkpoints, (size_t)plan->checkpoint_bytes, &engine->offload.checkpoints, error);
+    if (plan->settings.activation_checkpoint_tier == ZERO_TIER_host)
+        return zr_store_memory_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_checkpoints, (size_t)plan->activation_checkpoint_bytes, &engine->offload.activation_checkpoints, error);
     for (int s = 1; s < plan->segment_count; s++) {
         cuts[count++] = first;
-        first += zr_checkpoint_bytes(plan, s);
+        first += zr_activation_checkpoint_bytes(plan, s);
     }
-    const zr_nvme_place place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_CHECKPOINTS],
+    const zr_nvme_site place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_ACTIVATION_CHECKPOINTS],
                                  .block = plan->settings.tiering.block, .cuts = cuts, .cut_count = count};
-    return zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints, plan->checkpoint_bytes, &place, &engine->offload.checkpoints, error);
+    return zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints, plan->activation_checkpoint_bytes, &place, &engine->offload.activation_checkpoints, error);
 }
 
 // Accumulators behind the first are read and written by shards.
@@ -155,7 +155,7 @@ static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *
         bool parameters = v == ZR_VECTOR_PARAMETERS;
         if (!bytes)
             continue;
-        const zr_nvme_place place = {.io = offload->io, .scratch = &offload->scratch[parameters ? ZR_SCRATCH_PARAMETERS : ZR_SCRATCH_STATES],
+        const zr_nvme_site place = {.io = offload->io, .scratch = &offload->scratch[parameters ? ZR_SCRATCH_PARAMETERS : ZR_SCRATCH_STATES],
                                      .first = parameters ? 0 : first, .block = engine->plan->settings.tiering.block, .cuts = cuts, .cut_count = list_cuts(engine, v, cuts)};
         ZERO_TRY(zr_store_nvme_create(&engine->ledger, category_of(v), bytes, &place, &engine->vectors[ZERO_TIER_nvme][v], error));
         first += parameters ? 0 : bytes;
@@ -185,7 +185,7 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
         status = reserve_nvme(engine, cuts, error);
     if (status == ZERO_OK && plan->parked_bytes)
         status = reserve_parked(engine, cuts, error);
-    if (status == ZERO_OK && plan->checkpoint_bytes)
+    if (status == ZERO_OK && plan->activation_checkpoint_bytes)
         status = reserve_checkpoints(engine, cuts, error);
     zr_free(cuts);
     return status;
@@ -199,12 +199,12 @@ void zr_vectors_release(zero_engine *engine)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++)
             zr_store_destroy(&engine->vectors[t][v]);
     zr_store_destroy(&offload->parked);
-    zr_store_destroy(&offload->checkpoints);
+    zr_store_destroy(&offload->activation_checkpoints);
     for (int k = 0; k < ZR_SCRATCH_COUNT; k++)
         zr_scratch_destroy(&offload->scratch[k]);
     zr_arena_destroy(&offload->staged_parameters);
     zr_arena_destroy(&offload->staged_gradients);
-    zr_arena_destroy(&offload->tiles);
+    zr_arena_destroy(&offload->slabs);
     zr_free(offload->parameters);
     zr_free(offload->gradients);
     zr_free(offload->parking);

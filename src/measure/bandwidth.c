@@ -43,9 +43,9 @@ static void shorten_to_mount(char *path, dev_t device)
     }
 }
 
-zero_status zr_bandwidth_place_find(const char *directory, zr_bandwidth_place *out, zero_error *error)
+zero_status zr_bandwidth_site_find(const char *directory, zr_bandwidth_site *out, zero_error *error)
 {
-    *out = (zr_bandwidth_place){.now = (int64_t)time(NULL)};
+    *out = (zr_bandwidth_site){.now = (int64_t)time(NULL)};
     char path[PATH_MAX];
     struct stat info;
     gethostname(out->host, sizeof out->host - 1);
@@ -59,7 +59,7 @@ zero_status zr_bandwidth_place_find(const char *directory, zr_bandwidth_place *o
     return out->disk ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-void zr_bandwidth_place_free(zr_bandwidth_place *place)
+void zr_bandwidth_site_free(zr_bandwidth_site *place)
 {
     zr_free(place->disk);
     place->disk = NULL;
@@ -143,7 +143,7 @@ typedef bool (*entry_reader)(const json_t *entry, zr_bandwidth *out);
 
 typedef struct reading { // of one file
     const char *file;
-    const zr_bandwidth_place *place;
+    const zr_bandwidth_site *place;
     const zero_logger *logger;
     zr_bandwidth *out;
 } reading;
@@ -158,13 +158,13 @@ static void read_entry(const reading *r, const char *what, const json_t *entry, 
         zr_log(r->logger, ZERO_LOG_WARNING, "the bandwidth of %s in \"%s\" is not used: it is damaged", what, r->file);
 }
 
-static bool is_same_processor(const json_t *machine, const zr_bandwidth_place *place)
+static bool is_same_processor(const json_t *machine, const zr_bandwidth_site *place)
 {
     const char *processor = json_string_value(json_object_get(machine, "processor"));
     return processor && strcmp(processor, place->processor) == 0;
 }
 
-void zr_bandwidth_read_from(const char *file, const zr_bandwidth_place *place, const zero_logger *logger, zr_bandwidth *out)
+void zr_bandwidth_read_from(const char *file, const zr_bandwidth_site *place, const zero_logger *logger, zr_bandwidth *out)
 {
     *out = (zr_bandwidth){0};
     const reading r = {file, place, logger, out};
@@ -189,12 +189,12 @@ static json_t *object_in(json_t *parent, const char *name)
     return json_object_set_new(parent, name, json_object()) ? NULL : json_object_get(parent, name);
 }
 
-static bool put_memory(json_t *machine, const zr_bandwidth_place *place, const zr_bandwidth *measured)
+static bool put_memory(json_t *machine, const zr_bandwidth_site *place, const zr_bandwidth *measured)
 {
     return json_object_set_new(machine, "memory", json_pack("{s:I, s:f, s:f}", "measured", (json_int_t)place->now, "copy", measured->copy, "update", measured->update)) == 0;
 }
 
-static bool put_disk(json_t *machine, const zr_bandwidth_place *place, const zr_bandwidth *measured)
+static bool put_disk(json_t *machine, const zr_bandwidth_site *place, const zr_bandwidth *measured)
 {
     json_t *disks = object_in(machine, "disks");
     json_t *entry = json_pack("{s:I, s:f, s:f, s:f, s:b, s:I, s:i}", "measured", (json_int_t)place->now, "read", measured->read, "write", measured->write, "mix", measured->mix,
@@ -206,7 +206,7 @@ static bool put_disk(json_t *machine, const zr_bandwidth_place *place, const zr_
 }
 
 // False: no memory, or a name that is not UTF-8.
-static bool put(json_t *root, const zr_bandwidth_place *place, const zr_bandwidth *measured)
+static bool put(json_t *root, const zr_bandwidth_site *place, const zr_bandwidth *measured)
 {
     bool formed = json_object_set_new(root, "format", json_integer(FORMAT)) == 0;
     json_t *machines = object_in(root, "machines"), *machine = machines ? object_in(machines, place->host) : NULL;
@@ -216,7 +216,7 @@ static bool put(json_t *root, const zr_bandwidth_place *place, const zr_bandwidt
            (measured->copy <= 0 || put_memory(machine, place, measured)) && (measured->read <= 0 || !place->disk || put_disk(machine, place, measured));
 }
 
-zero_status zr_bandwidth_write_to(const char *file, const zr_bandwidth_place *place, const zr_bandwidth *measured, const zero_logger *logger, zero_error *error)
+zero_status zr_bandwidth_write_to(const char *file, const zr_bandwidth_site *place, const zr_bandwidth *measured, const zero_logger *logger, zero_error *error)
 {
     json_t *root = load(file, logger);
     root = root ? root : json_object();
@@ -229,17 +229,17 @@ zero_status zr_bandwidth_write_to(const char *file, const zr_bandwidth_place *pl
 
 void zr_bandwidth_read(const char *directory, const zero_logger *logger, zr_bandwidth *out)
 {
-    zr_bandwidth_place place;
+    zr_bandwidth_site place;
     zero_error error = {0};
     char *file = NULL;
     *out = (zr_bandwidth){0};
-    zero_status status = zr_bandwidth_place_find(directory, &place, &error);
+    zero_status status = zr_bandwidth_site_find(directory, &place, &error);
     if (status == ZERO_OK && find_file(&file, NULL) == ZERO_OK) // without a place for it nothing was measured
         zr_bandwidth_read_from(file, &place, logger, out);
     if (status != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are not used: %s", error.message);
     zr_free(file);
-    zr_bandwidth_place_free(&place);
+    zr_bandwidth_site_free(&place);
 }
 
 static zero_status make_room(const char *file, zero_error *error)
@@ -255,17 +255,17 @@ static zero_status make_room(const char *file, zero_error *error)
 
 void zr_bandwidth_keep(const char *directory, const zr_bandwidth *measured, const zero_logger *logger, char **file)
 {
-    zr_bandwidth_place place;
+    zr_bandwidth_site place;
     zero_error error = {0};
     *file = NULL;
-    zero_status status = zr_bandwidth_place_find(directory, &place, &error);
+    zero_status status = zr_bandwidth_site_find(directory, &place, &error);
     if (status == ZERO_OK)
         status = find_file(file, &error);
     if (status == ZERO_OK)
         status = make_room(*file, &error);
     if (status == ZERO_OK)
         status = zr_bandwidth_write_to(*file, &place, measured, logger, &error);
-    zr_bandwidth_place_free(&place);
+    zr_bandwidth_site_free(&place);
     if (status == ZERO_OK)
         return;
     zr_log(logger, ZERO_LOG_WARNING, "the bandwidths are not kept: %s", error.message);

@@ -21,15 +21,15 @@ void zr_bandwidth_read(const char *directory, const zero_logger *logger, zr_band
 void zr_bandwidth_keep(const char *directory, const zr_bandwidth *measured, const zero_logger *logger, char **file);
 
 // What a measurement belongs to, and the file. The two functions above are these, for this machine and the user's file.
-typedef struct zr_bandwidth_place {
+typedef struct zr_bandwidth_site {
     char host[256], processor[128];
     char *disk;  // "254:0 /home": device and mount point; NULL: memory alone
     int64_t now; // seconds since 1970
-} zr_bandwidth_place;
+} zr_bandwidth_site;
 
-zero_status zr_bandwidth_place_find(const char *directory, zr_bandwidth_place *out, zero_error *error);
-void zr_bandwidth_place_free(zr_bandwidth_place *place);
-void zr_bandwidth_read_from(const char *file, const zr_bandwidth_place *place, const zero_logger *logger, zr_bandwidth *out);
-zero_status zr_bandwidth_write_to(const char *file, const zr_bandwidth_place *place, const zr_bandwidth *measured, const zero_logger *logger, zero_error *error);
+zero_status zr_bandwidth_site_find(const char *directory, zr_bandwidth_site *out, zero_error *error);
+void zr_bandwidth_site_free(zr_bandwidth_site *place);
+void zr_bandwidth_read_from(const char *file, const zr_bandwidth_site *place, const zero_logger *logger, zr_bandwidth *out);
+zero_status zr_bandwidth_write_to(const char *file, const zr_bandwidth_site *place, const zr_bandwidth *measured, const zero_logger *logger, zero_error *error);
 
 #endif

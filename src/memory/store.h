@@ -46,17 +46,17 @@ struct zr_store {
 // Reserves `bytes`, zeroed, on device or host.
 zero_status zr_store_memory_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category, size_t bytes, zr_store *out, zero_error *error);
 
-typedef struct zr_nvme_place {
+typedef struct zr_nvme_site {
     zr_io *io;
     const zr_scratch *scratch;
     int64_t first;       // byte of the scratch; the store takes `bytes` from there on
     int64_t block;       // bytes of a transfer at most
     const int64_t *cuts; // (cut_count) sorted bytes of the vector between which ranges are asked for, multiples of ZR_IO_ALIGN
     int cut_count;
-} zr_nvme_place;
+} zr_nvme_site;
 
 // A vector that reads as zeros until it is written.
-zero_status zr_store_nvme_create(zr_ledger *ledger, zero_memory_category category, int64_t bytes, const zr_nvme_place *place, zr_store *out, zero_error *error);
+zero_status zr_store_nvme_create(zr_ledger *ledger, zero_memory_category category, int64_t bytes, const zr_nvme_site *place, zr_store *out, zero_error *error);
 
 bool zr_store_needs_buffer(const zr_store *store);
 // The place of a byte in a store's own memory; NULL where there is none (nvme, or a store that was not made).

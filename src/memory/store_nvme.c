@@ -40,7 +40,7 @@ static const zr_store_ops nvme_ops = {
     .destroy = nvme_destroy,
 };
 
-zero_status zr_store_nvme_create(zr_ledger *ledger, zero_memory_category category, int64_t bytes, const zr_nvme_place *place, zr_store *out, zero_error *error)
+zero_status zr_store_nvme_create(zr_ledger *ledger, zero_memory_category category, int64_t bytes, const zr_nvme_site *place, zr_store *out, zero_error *error)
 {
     *out = (zr_store){.bytes = bytes, .tier = ZERO_TIER_nvme, .category = category, .ledger = ledger, .io = place->io};
     ZERO_TRY(zr_io_extents_create(place->scratch, place->first, bytes, place->cuts, place->cut_count, place->block, &out->extents, error));

@@ -71,7 +71,7 @@ bool zr_plan_ends_segment(const zr_plan *plan, int unit)
     return plan->segment_count > 0 && unit < plan->unit_count - 1 && plan->units[unit + 1].segment != plan->units[unit].segment;
 }
 
-int64_t zr_checkpoint_bytes(const zr_plan *plan, int segment)
+int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment)
 {
     if (segment < 1 || segment >= plan->segment_count - 1)
         return 0;
@@ -81,7 +81,7 @@ int64_t zr_checkpoint_bytes(const zr_plan *plan, int segment)
 // Checkpoints: each in its place, or offloaded ones through two buffers. Beside them the area that the segments share.
 static void place_segments(zr_plan *plan)
 {
-    bool offloaded = plan->settings.checkpoint_tier != ZERO_TIER_device;
+    bool offloaded = plan->settings.activation_checkpoint_tier != ZERO_TIER_device;
     int64_t buffer = 0, at = 0, area = 0;
     for (int s = 1; s < plan->segment_count; s++)
         buffer = ZR_MAX(buffer, ZR_ROUND_UP(out_bytes(plan, zr_plan_segment_first(plan, s) - 1), ZR_IO_PAGE));
@@ -91,7 +91,7 @@ static void place_segments(zr_plan *plan)
         plan->units[before].out_first = offloaded ? (s % 2) * buffer : at;
         at += offloaded ? 0 : out_bytes(plan, before);
     }
-    plan->checkpoint_buffer_bytes = offloaded ? 2 * buffer : at;
+    plan->activation_checkpoint_buffer_bytes = offloaded ? 2 * buffer : at;
     for (int s = 0; s < plan->segment_count; s++) {
         int64_t used = 0;
         for (int u = zr_plan_segment_first(plan, s); u < zr_plan_segment_first(plan, s + 1); u++) {
@@ -110,13 +110,13 @@ static void place_segments(zr_plan *plan)
 
 static void count_offloaded(zr_plan *plan)
 {
-    for (int s = 1; s < plan->segment_count && plan->settings.checkpoint_tier != ZERO_TIER_device; s++)
-        plan->checkpoint_bytes += zr_checkpoint_bytes(plan, s);
+    for (int s = 1; s < plan->segment_count && plan->settings.activation_checkpoint_tier != ZERO_TIER_device; s++)
+        plan->activation_checkpoint_bytes += zr_activation_checkpoint_bytes(plan, s);
 }
 
 void zr_plan_activations(zr_plan *plan)
 {
-    int64_t asked = plan->settings.checkpoints;
+    int64_t asked = plan->settings.activation_checkpoints;
     for (int u = 0; u < plan->unit_count; u++)
         plan->boundary_bytes = ZR_MAX(plan->boundary_bytes, out_bytes(plan, u));
     if (plan->settings.inference) {

@@ -7,10 +7,10 @@ int zr_accumulators(const zr_settings *settings)
 }
 
 // Sums that wait are the bits of k, the largest first; those of its trailing ones meet this one.
-zr_sum_place zr_sum_place_of(const zr_settings *settings, int64_t micro_batch)
+zr_sum_slots zr_sum_slots_of(const zr_settings *settings, int64_t micro_batch)
 {
     if (!settings->exact_world)
-        return (zr_sum_place){.adds = micro_batch > 0};
+        return (zr_sum_slots){.adds = micro_batch > 0};
     int adds = __builtin_ctzll(~(uint64_t)micro_batch);
-    return (zr_sum_place){.slot = __builtin_popcountll((uint64_t)micro_batch) - adds, .adds = adds};
+    return (zr_sum_slots){.slot = __builtin_popcountll((uint64_t)micro_batch) - adds, .adds = adds};
 }

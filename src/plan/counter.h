@@ -13,9 +13,9 @@
 
 #include "plan/plan_settings.h"
 
-typedef struct zr_sum_place { int slot, adds; } zr_sum_place; // put into this accumulator, with what it and the adds - 1 after it hold
+typedef struct zr_sum_slots { int slot, adds; } zr_sum_slots; // put into this accumulator, with what it and the adds - 1 after it hold
 
 int zr_accumulators(const zr_settings *settings); // of a shard
-zr_sum_place zr_sum_place_of(const zr_settings *settings, int64_t micro_batch);
+zr_sum_slots zr_sum_slots_of(const zr_settings *settings, int64_t micro_batch);
 
 #endif

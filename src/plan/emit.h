@@ -98,10 +98,10 @@ void zr_emit_parked_return(zr_emitter *e, int visit);
 void zr_emit_parked_leave(zr_emitter *e, int visit);
 void zr_emit_await_transfers(zr_emitter *e); // boundary: sums are where they are kept
 
-// emit_checkpoints.c: activations that leave the device between forward and backward.
-void zr_emit_checkpoint_before_forward(zr_emitter *e, int unit);
-void zr_emit_checkpoint_after_forward(zr_emitter *e, int unit);
-void zr_emit_checkpoint_before_backward(zr_emitter *e, int unit);
+// emit_activation_checkpoints.c: activations that leave the device between forward and backward.
+void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit);
+void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit);
+void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit);
 
 // emit_update.c
 void zr_emit_boundary(zr_emitter *e);
@@ -110,7 +110,7 @@ void zr_emit_publish(zr_emitter *e);
 
 // order_accumulate.c, for every order: the run that begins with a visit; forward: of the first half
 // of a micro-batch.
-void zr_emit_run(zr_emitter *e, int visit, bool forward);
+void zr_emit_turn(zr_emitter *e, int visit, bool forward);
 void zr_emit_evaluation(zr_emitter *e); // the forward runs, in order
 
 #endif

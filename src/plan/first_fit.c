@@ -1,20 +1,20 @@
 #include "plan/first_fit.h"
 #include "base/alloc.h"
 
-zero_status zr_region_begin(zr_region *region, int capacity, zero_error *error)
+zero_status zr_first_fit_begin(zr_first_fit *region, int capacity, zero_error *error)
 {
-    *region = (zr_region){.capacity = capacity};
+    *region = (zr_first_fit){.capacity = capacity};
     region->taken = zr_alloc((size_t)capacity * sizeof *region->taken, error);
     return region->taken ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-void zr_region_end(zr_region *region)
+void zr_first_fit_end(zr_first_fit *region)
 {
     zr_free(region->taken);
-    *region = (zr_region){0};
+    *region = (zr_first_fit){0};
 }
 
-int64_t zr_region_take(zr_region *region, int owner, int64_t bytes)
+int64_t zr_first_fit_take(zr_first_fit *region, int owner, int64_t bytes)
 {
     int64_t at = 0;
     int i = 0;
@@ -30,7 +30,7 @@ int64_t zr_region_take(zr_region *region, int owner, int64_t bytes)
     return at;
 }
 
-void zr_region_give_back(zr_region *region, int owner)
+void zr_first_fit_give_back(zr_first_fit *region, int owner)
 {
     int i = 0;
     while (region->taken[i].owner != owner)

@@ -7,16 +7,16 @@
 
 typedef struct zr_taken { int64_t first, end; int owner; } zr_taken; // bytes
 
-typedef struct zr_region {
+typedef struct zr_first_fit {
     zr_taken *taken; // (count) sorted by first
     int count, capacity;
     int64_t bytes;   // that it needs
-} zr_region;
+} zr_first_fit;
 
 // Room for `capacity` places at a time. ZERO_ERR_MEMORY. Zeroed regions may be freed.
-zero_status zr_region_begin(zr_region *region, int capacity, zero_error *error);
-void zr_region_end(zr_region *region);
-int64_t zr_region_take(zr_region *region, int owner, int64_t bytes); // the first byte
-void zr_region_give_back(zr_region *region, int owner);
+zero_status zr_first_fit_begin(zr_first_fit *region, int capacity, zero_error *error);
+void zr_first_fit_end(zr_first_fit *region);
+int64_t zr_first_fit_take(zr_first_fit *region, int owner, int64_t bytes); // the first byte
+void zr_first_fit_give_back(zr_first_fit *region, int owner);
 
 #endif

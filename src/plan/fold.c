@@ -35,7 +35,7 @@ static zero_tier tier_of_slot(const zr_plan *plan, const zr_instruction *i)
     case ZR_SLOT_FETCHED: return plan->pieces[i->piece].parameter_tier;
     case ZR_SLOT_TRAVELLED: return plan->pieces[i->piece].state_tier;
     case ZR_SLOT_PARKED: return plan->settings.tiering.optimizer;
-    default: return plan->settings.checkpoint_tier;
+    default: return plan->settings.activation_checkpoint_tier;
     }
 }
 

@@ -39,7 +39,7 @@ static void count_states(zr_plan *plan)
     plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] = zr_accumulators(&plan->settings) * plan->state_elems[ZERO_TIER_nvme] * zr_vector_size(plan, ZR_VECTOR_GRADIENT);
     plan->bytes[ZERO_TIER_host][ZERO_MEM_gradients] += plan->staged_gradient_bytes;
     plan->bytes[plan->settings.tiering.optimizer][ZERO_MEM_gradients] += plan->parked_bytes;
-    plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer] += plan->tile.count * plan->tile.bytes;
+    plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer] += plan->slab.count * plan->slab.bytes;
 }
 
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
@@ -51,8 +51,8 @@ void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
     count_states(plan);
     device[ZERO_MEM_gradients] += plan->whole_bytes + (whole ? plan->grad_bytes : 0);
     device[ZERO_MEM_activations] = plan->activation_bytes;
-    device[ZERO_MEM_checkpoints] = plan->checkpoint_buffer_bytes;
-    plan->bytes[plan->settings.checkpoint_tier][ZERO_MEM_checkpoints] += plan->checkpoint_bytes;
+    device[ZERO_MEM_checkpoints] = plan->activation_checkpoint_buffer_bytes;
+    plan->bytes[plan->settings.activation_checkpoint_tier][ZERO_MEM_checkpoints] += plan->activation_checkpoint_bytes;
     device[ZERO_MEM_workspace] = ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
     device[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes + plan->gather_share + machine->staging_bytes;
 }

@@ -81,14 +81,14 @@ static void find_places(zr_plan *plan, zr_visit *visit)
                 visit->gather_first[i] = first->gather_first[k];
 }
 
-static void take_place(zr_plan *plan, zr_region *window, int v)
+static void take_place(zr_plan *plan, zr_first_fit *window, int v)
 {
     zr_visit *visit = &plan->visits[v];
     if (visit->reuses >= 0) {
         find_places(plan, visit);
         return;
     }
-    int64_t at = gathered_bytes(plan, v) ? plan->gather_bytes + zr_region_take(window, v, gathered_bytes(plan, v)) : 0;
+    int64_t at = gathered_bytes(plan, v) ? plan->gather_bytes + zr_first_fit_take(window, v, gathered_bytes(plan, v)) : 0;
     for (int i = 0; i < visit->piece_count; i++) {
         const zr_piece *piece = &plan->pieces[visit->pieces[i]];
         visit->gathers[i] = piece->kept_first < 0 || piece->first_read == v;
@@ -97,22 +97,22 @@ static void take_place(zr_plan *plan, zr_region *window, int v)
     }
 }
 
-static void give_place_back(const zr_plan *plan, zr_region *window, int v)
+static void give_place_back(const zr_plan *plan, zr_first_fit *window, int v)
 {
     int owner = plan->visits[v].reuses >= 0 ? plan->visits[v].reuses : v;
     if (gathered_bytes(plan, owner))
-        zr_region_give_back(window, owner);
+        zr_first_fit_give_back(window, owner);
 }
 
-// Gathered one visit ahead, unless that is more than may be under way or gathered. A unit's own visit lasts as long as its run.
+// Gathered one visit ahead, unless that is more than may be under way or gathered. A unit's own visit lasts as long as its turn.
 static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
 {
     const zr_settings *settings = &plan->settings;
     int64_t live = settings->tiering.live > 0 ? settings->tiering.live : INT64_MAX, held = 0, most = 0;
     for (int v = 0; v < plan->visit_count; v++)
         most = ZR_MAX(most, elems_of(plan, v)); // what stays leaves room for any visit
-    zr_region window;
-    ZERO_TRY(zr_region_begin(&window, plan->visit_count, error)); // the unit's, the visit's, the next unit's or visit's; and those that stay for a later one
+    zr_first_fit window;
+    ZERO_TRY(zr_first_fit_begin(&window, plan->visit_count, error)); // the unit's, the visit's, the next unit's or visit's; and those that stay for a later one
     for (int v = 0, unit = 0, later; v < plan->visit_count; v++) {
         zr_visit *visit = &plan->visits[v], *next = v + 1 < plan->visit_count ? &plan->visits[v + 1] : NULL;
         unit = visit->stream < 0 ? v : unit;
@@ -129,7 +129,7 @@ static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
         }
         if (visit->stream >= 0)
             give_place_back(plan, &window, v);
-        if (visit->run_end != v)
+        if (visit->turn_end != v)
             continue;
         if (reused_by(plan, unit) >= 0) {
             held += elems_of(plan, unit);
@@ -140,7 +140,7 @@ static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
     }
     plan->gather_bytes += window.bytes;
     plan->gather_share = (plan->gather_bytes + plan->machine_ranks - 1) / plan->machine_ranks;
-    zr_region_end(&window);
+    zr_first_fit_end(&window);
     return ZERO_OK;
 }
 
@@ -149,19 +149,19 @@ static bool travels(const zr_plan *plan, int v, int i)
     return plan->visits[v].gathers[i] && plan->pieces[plan->visits[v].pieces[i]].parameter_tier == ZERO_TIER_nvme;
 }
 
-static void take_staged(zr_plan *plan, zr_region *staged, int v)
+static void take_staged(zr_plan *plan, zr_first_fit *staged, int v)
 {
     zr_visit *visit = &plan->visits[v];
     for (int i = 0; i < visit->piece_count; i++)
         if (travels(plan, v, i))
-            visit->staged_first[i] = zr_region_take(staged, v * ZERO_MAX_PIECES + i, zr_piece_shard_bytes(&plan->pieces[visit->pieces[i]]));
+            visit->staged_first[i] = zr_first_fit_take(staged, v * ZERO_MAX_PIECES + i, zr_piece_shard_bytes(&plan->pieces[visit->pieces[i]]));
 }
 
-static void give_back_staged(const zr_plan *plan, zr_region *staged, int v)
+static void give_back_staged(const zr_plan *plan, zr_first_fit *staged, int v)
 {
     for (int i = 0; i < plan->visits[v].piece_count; i++)
         if (travels(plan, v, i))
-            zr_region_give_back(staged, v * ZERO_MAX_PIECES + i);
+            zr_first_fit_give_back(staged, v * ZERO_MAX_PIECES + i);
 }
 
 enum { LEAST_AHEAD = 1 << 20 }; // elements on their way, where the visits ahead are small: as many as keep the disk busy
@@ -179,8 +179,8 @@ static int last_fetched(const zr_plan *plan, int v)
 
 static zero_status place_fetches(zr_plan *plan, zero_error *error)
 {
-    zr_region staged;
-    ZERO_TRY(zr_region_begin(&staged, plan->visit_count * ZERO_MAX_PIECES, error));
+    zr_first_fit staged;
+    ZERO_TRY(zr_first_fit_begin(&staged, plan->visit_count * ZERO_MAX_PIECES, error));
     int fetched = -1;
     for (int v = 0; v < plan->visit_count; v++) {
         for (int last = last_fetched(plan, v); fetched < last;) // before visit 0 is gathered; of later ones it was done before
@@ -192,7 +192,7 @@ static zero_status place_fetches(zr_plan *plan, zero_error *error)
     }
     plan->first_fetches = last_fetched(plan, 0);
     plan->staged_parameter_bytes = staged.bytes;
-    zr_region_end(&staged);
+    zr_first_fit_end(&staged);
     return ZERO_OK;
 }
 

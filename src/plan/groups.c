@@ -1,4 +1,4 @@
-// Slices, groups and tiles of the update, and the bytes that it moves between tiers.
+// Slices, groups and slabs of the update, and the bytes that it moves between tiers.
 #include "base/dtype.h"
 #include "plan/plan_parts.h"
 
@@ -14,7 +14,7 @@ static int64_t group_limit(const zr_plan *plan)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     bool travels = tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme;
-    int64_t limit = travels && (tiering->sub_group <= 0 || tiering->sub_group > ZR_TILE_ELEMS) ? ZR_TILE_ELEMS : tiering->sub_group;
+    int64_t limit = travels && (tiering->sub_group <= 0 || tiering->sub_group > ZR_SLAB_ELEMS) ? ZR_SLAB_ELEMS : tiering->sub_group;
     return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
 }
 
@@ -102,9 +102,9 @@ zero_tier zr_group_tier(const zr_group *group, zr_vector vector)
     return vector == ZR_VECTOR_PARAMETERS ? group->parameter_tier : group->state_tier;
 }
 
-static void size_tile(zr_plan *plan)
+static void size_slab(zr_plan *plan)
 {
-    zr_tile_plan *tile = &plan->tile;
+    zr_slab_plan *slab = &plan->slab;
     bool travels[ZR_VECTOR_COUNT] = {false};
     for (int s = 0; s < plan->slice_count; s++) {
         const zr_slice *slice = &plan->slices[s];
@@ -114,14 +114,14 @@ static void size_tile(zr_plan *plan)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
             bool here = zr_group_tier(group, v) == ZERO_TIER_nvme && zr_plan_has_vector(plan, v);
             travels[v] |= here;
-            tile->elems = here ? ZR_MAX(tile->elems, group->count) : tile->elems;
+            slab->elems = here ? ZR_MAX(slab->elems, group->count) : slab->elems;
         }
     }
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
-        tile->first[v] = travels[v] ? tile->bytes : -1;
-        tile->bytes += travels[v] ? tile->elems * zr_vector_size(plan, v) : 0;
+        slab->first[v] = travels[v] ? slab->bytes : -1;
+        slab->bytes += travels[v] ? slab->elems * zr_vector_size(plan, v) : 0;
     }
-    tile->count = tile->bytes ? 1 + plan->settings.tiering.read_ahead + plan->settings.tiering.write_behind : 0;
+    slab->count = slab->bytes ? 1 + plan->settings.tiering.read_ahead + plan->settings.tiering.write_behind : 0;
 }
 
 int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
@@ -163,7 +163,7 @@ static void add_group_moves(zr_plan *plan, const zr_group *group, const zr_pass_
     }
 }
 
-zero_status zr_plan_tiles(zr_plan *plan, zero_error *error)
+zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
 {
     int64_t most = most_slices(plan);
     if (most > ZR_MOST_SLICES)
@@ -175,7 +175,7 @@ zero_status zr_plan_tiles(zr_plan *plan, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int p = 0; p < plan->piece_count; p++)
         cut_piece(plan, p);
-    size_tile(plan);
+    size_slab(plan);
     zr_pass_plan passes[2];
     for (int i = zr_plan_passes(plan, passes) - 1; i >= 0 && !plan->settings.inference; i--)
         for (int g = 0; g < plan->group_count; g++)

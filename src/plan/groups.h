@@ -1,12 +1,12 @@
 // How the update walks over a rank's elements, and what moves between tiers.
 //
 //   shard of a piece    [ slice | slice | slice ]      a slice lies in one piece and in one group
-//   groups              [ slice | slice ][ slice ...   at most sub_group elements, of one tier: what one tile of the update holds
+//   groups              [ slice | slice ][ slice ...   at most sub_group elements, of one tier: what one slab of the update holds
 //
-// Where anything of a group is on NVMe, its vectors travel through a tile in host memory, and several tiles make a pipeline: while
+// Where anything of a group is on NVMe, its vectors travel through a slab in host memory, and several slabs make a pipeline: while
 // group i is updated, i+1 is read and i-1 is written (ZeRO-Infinity section 5.2.2).
 //
-//   tile   [ master | state 0 | state 1 | direction | gradient | parameters ]     those that are on NVMe, of tile.elems elements each
+//   slab   [ master | state 0 | state 1 | direction | gradient | parameters ]     those that are on NVMe, of slab.elems elements each
 #ifndef ZR_PLAN_GROUPS_H
 #define ZR_PLAN_GROUPS_H
 
@@ -28,12 +28,12 @@ typedef struct zr_group { // a run of slices that are updated together
     int64_t first, count; // elements in the optimizer state vectors of state_tier
 } zr_group;
 
-typedef struct zr_tile_plan { // what is in host memory while states travel
-    int count;             // tiles; 0: nothing is on NVMe
+typedef struct zr_slab_plan { // what is in host memory while states travel
+    int count;             // slabs; 0: nothing is on NVMe
     int64_t elems;         // of the largest group or slice that travels
-    int64_t first[ZR_VECTOR_COUNT]; // byte of the tile where a vector begins; -1: never in a tile
-    int64_t bytes;         // of one tile
-} zr_tile_plan;
+    int64_t first[ZR_VECTOR_COUNT]; // byte of the slab where a vector begins; -1: never in a slab
+    int64_t bytes;         // of one slab
+} zr_slab_plan;
 
 typedef struct zr_pass_plan { uint32_t reads, writes; } zr_pass_plan; // bit v: zr_vector v of every group
 
@@ -41,7 +41,7 @@ typedef struct zr_moved { int64_t to_host, to_device, nvme_read, nvme_written; }
 
 typedef struct zr_moves { // what a step moves between tiers: planned = counted, asserted by the engine
     zr_moved micro_batch;   // gradients, and parameters that are not kept
-    zr_moved earlier_sum;   // beside: one that a micro-batch's gradients are added to (zr_sum_place.adds); K - 1 a step
+    zr_moved earlier_sum;   // beside: one that a micro-batch's gradients are added to (zr_sum_slots.adds); K - 1 a step
     zr_moved forward;       // of an evaluation, likewise
     zr_moved kept;          // once after the weights have changed: parameters that stay on the device
     zr_moved update[2];     // of every update, by its passes,

@@ -40,13 +40,13 @@ static void add_streams(zr_plan *plan, int u, bool backward)
     }
 }
 
-static void end_run(zr_plan *plan, int first)
+static void end_turn(zr_plan *plan, int first)
 {
     for (int v = first; v < plan->visit_count; v++)
-        plan->visits[v].run_end = plan->visit_count - 1;
+        plan->visits[v].turn_end = plan->visit_count - 1;
 }
 
-static void add_run(zr_plan *plan, int u, bool recompute, bool backward)
+static void add_turn(zr_plan *plan, int u, bool recompute, bool backward)
 {
     int first = plan->visit_count;
     add_unit_visit(plan, u, recompute, backward, !backward || recompute);
@@ -54,21 +54,21 @@ static void add_run(zr_plan *plan, int u, bool recompute, bool backward)
         add_streams(plan, u, false);
     if (backward)
         add_streams(plan, u, true);
-    end_run(plan, first);
+    end_turn(plan, first);
 }
 
 // The last unit's forward_backward: what an evaluation runs of it ends before backward's streams.
-static void add_fused_run(zr_plan *plan, int u)
+static void add_fused_turn(zr_plan *plan, int u)
 {
     int first = plan->visit_count;
     add_unit_visit(plan, u, false, true, true);
     add_streams(plan, u, false);
     plan->forward_visits = plan->visit_count;
     add_streams(plan, u, true);
-    end_run(plan, first);
+    end_turn(plan, first);
 }
 
-// What of a segment was computed long ago is computed again when its backward begins: its last unit in one run with its backward.
+// What of a segment was computed long ago is computed again when its backward begins: its last unit in one turn with its backward.
 static void add_backward(zr_plan *plan, int u)
 {
     const zr_unit_plan *unit = &plan->units[u];
@@ -77,8 +77,8 @@ static void add_backward(zr_plan *plan, int u)
     while (again && first > 0 && plan->units[first - 1].segment == unit->segment)
         first--;
     for (int before = first; before < u; before++)
-        add_run(plan, before, true, false);
-    add_run(plan, u, again, true);
+        add_turn(plan, before, true, false);
+    add_turn(plan, u, again, true);
 }
 
 static size_t most_visits(const zr_plan *plan)
@@ -96,9 +96,9 @@ zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < plan->unit_count; u++) {
         if (plan->units[u].fused)
-            add_fused_run(plan, u);
+            add_fused_turn(plan, u);
         else
-            add_run(plan, u, false, false);
+            add_turn(plan, u, false, false);
     }
     if (!plan->units[plan->unit_count - 1].fused)
         plan->forward_visits = plan->visit_count;
@@ -123,7 +123,7 @@ static void end_visit(zr_emitter *e, int v)
 }
 
 // One of the unit's functions. Visits [first, end) are its body: streamed pieces that come and go.
-// What the run's last visit seals is sealed after the call, with what the unit's own visit does.
+// What the turn's last visit seals is sealed after the call, with what the unit's own visit does.
 static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visits)
 {
     int call = e->pass->count;
@@ -133,7 +133,7 @@ static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visit
         begin_visit(e, v, visits);
         zr_emit_mark(e, ZR_BEGUN, visit->stream);
         end_visit(e, v);
-        if (e->trains && visit->run_end != v)
+        if (e->trains && visit->turn_end != v)
             zr_emit_gradients_close(e, v);
         zr_emit_mark(e, ZR_ENDED, visit->stream);
     }
@@ -141,7 +141,7 @@ static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visit
         e->pass->at[call].body = e->pass->count - call - 1;
 }
 
-// The first visit of a run's streamed pieces in backward, or the end of the run.
+// The first visit of a turn's streamed pieces in backward, or the end of the turn.
 static int first_backward_stream(const zr_plan *plan, int v, int end)
 {
     int w = v + 1;
@@ -168,31 +168,31 @@ static void emit_calls(zr_emitter *e, int v, int end)
     emit_call(e, ZR_CALL_BACKWARD, middle, end, e->plan->visit_count);
 }
 
-void zr_emit_run(zr_emitter *e, int v, bool forward)
+void zr_emit_turn(zr_emitter *e, int v, bool forward)
 {
-    int unit = e->plan->visits[v].unit, end = e->plan->visits[v].run_end;
+    int unit = e->plan->visits[v].unit, end = e->plan->visits[v].turn_end;
     e->unit = unit;
     if (!forward)
-        zr_emit_checkpoint_before_backward(e, unit);
+        zr_emit_activation_checkpoint_before_backward(e, unit);
     begin_visit(e, v, e->plan->visit_count);
     if (forward)
-        zr_emit_checkpoint_before_forward(e, unit);
+        zr_emit_activation_checkpoint_before_forward(e, unit);
     emit_calls(e, v, end + 1);
     end_visit(e, v);
     zr_emit_gradients_close(e, end);
     if (forward)
-        zr_emit_checkpoint_after_forward(e, unit);
+        zr_emit_activation_checkpoint_after_forward(e, unit);
 }
 
-// Forward ends with the last unit's run, which has a backward already where it is one call.
+// Forward ends with the last unit's turn, which has a backward already where it is one call.
 static void emit_micro_batch(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
     int units = 0;
-    for (int v = 0; v < plan->visit_count; v = plan->visits[v].run_end + 1, units++) {
+    for (int v = 0; v < plan->visit_count; v = plan->visits[v].turn_end + 1, units++) {
         if (units == plan->unit_count)
             e->pass->seam = e->pass->count;
-        zr_emit_run(e, v, units < plan->unit_count);
+        zr_emit_turn(e, v, units < plan->unit_count);
     }
     if (units == plan->unit_count)
         e->pass->seam = e->pass->count;
@@ -202,7 +202,7 @@ void zr_emit_evaluation(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
     for (int v = 0, end; v < plan->forward_visits; v = end) {
-        end = ZR_MIN(plan->visits[v].run_end + 1, plan->forward_visits);
+        end = ZR_MIN(plan->visits[v].turn_end + 1, plan->forward_visits);
         e->unit = plan->visits[v].unit;
         begin_visit(e, v, plan->forward_visits);
         emit_call(e, ZR_CALL_FORWARD, v + 1, end, plan->forward_visits);

@@ -103,7 +103,7 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, con
     if (status == ZERO_OK)
         status = zr_plan_reductions(plan, error);
     if (status == ZERO_OK)
-        status = zr_plan_tiles(plan, error);
+        status = zr_plan_groups(plan, error);
     if (status == ZERO_OK)
         status = zr_plan_program(plan, error);
     if (status != ZERO_OK) {

@@ -59,7 +59,7 @@ typedef struct zr_piece {
     int64_t state_first;     // in each optimizer state vector of its tier, and its gradient on NVMe, elements; -1: none
     int slice_first, slice_count; // the own shard's, in plan->slices
     int first_read;          // visit of a micro-batch that reads it first (unmapped stage 3)
-    bool streamed;           // comes and goes inside its units' runs
+    bool streamed;           // comes and goes inside its units' turns
     int first_backward;      // unit whose backward contributes first (the largest index), -1: none
     int last_backward;       // ... last
     int sealed_at;           // visit at whose end all contributions are in, -1: none are
@@ -107,7 +107,7 @@ struct zr_plan {
     int slice_count, group_count;
     zr_slice *slices;       // (slice_count)
     zr_group *groups;       // (group_count) in the order of the update
-    zr_tile_plan tile;
+    zr_slab_plan slab;
     zr_moves moves;
     int visit_count, forward_visits;
     int first_fetches;      // parameters of visits up to this one begin to travel from NVMe before the first is gathered
@@ -116,8 +116,8 @@ struct zr_plan {
     int64_t gather_share;    // of that, that counts as this rank's: by the smallest machine, a rank of a larger one holds less
     int64_t activation_bytes; // saved, boundaries, two boundary gradients
     int segment_count;       // 0: nothing is computed again
-    int64_t checkpoint_buffer_bytes; // on the device: boundaries between segments, or two buffers through which they pass
-    int64_t checkpoint_bytes; // of boundaries between segments on another tier
+    int64_t activation_checkpoint_buffer_bytes; // on the device: boundaries between segments, or two buffers through which they pass
+    int64_t activation_checkpoint_bytes; // of boundaries between segments on another tier
     int64_t boundary_first[2];   // bytes in the activations arena of the two boundary gradients
     int64_t boundary_bytes;      // of each
     int64_t workspace_bytes, product_scratch_bytes;
@@ -145,5 +145,5 @@ bool zr_plan_whole_gradients(const zr_plan *plan);
 // Whether the boundary that a unit writes is a checkpoint, or enters the last unit.
 bool zr_plan_ends_segment(const zr_plan *plan, int unit);
 int zr_plan_segment_first(const zr_plan *plan, int segment); // its first unit
-int64_t zr_checkpoint_bytes(const zr_plan *plan, int segment); // that enters a segment and travels; 0: none does
+int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment); // that enters a segment and travels; 0: none does
 #endif

@@ -18,7 +18,7 @@ int64_t zr_boundary_bytes(const zero_tensors *tensors);
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error);      // order_accumulate.c: order of acquisitions
 zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error); // gathers.c: where visits find their pieces; keep_all: every one stays
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error);  // reduction.c: when sealed, when reduced, where gradients lie
-zero_status zr_plan_tiles(zr_plan *plan, zero_error *error);       // groups.c: portions of the update, and what they move
+zero_status zr_plan_groups(zr_plan *plan, zero_error *error);       // groups.c: portions of the update, and what they move
 zero_status zr_plan_program(zr_plan *plan, zero_error *error);     // emit.c: the passes
 void zr_plan_fold(zr_plan *plan);                                  // fold.c: messages, and bytes between tiers, of the passes
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine);  // footprint.c: bytes by category

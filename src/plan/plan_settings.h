@@ -48,7 +48,7 @@ typedef struct zr_precision {
 zr_precision zr_precision_of(zero_dtype dtype, int64_t accumulation);
 bool zr_precision_has_master(const zr_precision *precision); // beside the parameters
 
-#define ZR_TILE_ELEMS (1 << 20) // some MB of each vector keep every disk busy; more only takes memory
+#define ZR_SLAB_ELEMS (1 << 20) // some MB of each vector keep every disk busy; more only takes memory
 
 #define ZR_EACH_PARAMETER (-1)  // zr_tiering.sub_group: no group has elements of two parameters, but where these share a chunk
 
@@ -61,9 +61,9 @@ bool zr_precision_has_master(const zr_precision *precision); // beside the param
 //                    same (Twin-Flow: 1 - ratio)
 //   on_host          elements of parameters that stay on the host where the others are on NVMe
 //   sub_group        elements that one group of the update has, at most, and never more than
-//                    ZR_TILE_ELEMS where any travel; 0: no limit; or ZR_EACH_PARAMETER
-//   read_ahead       where states travel: the next tile is read while one is updated,
-//   write_behind     and the one before is written; each takes one more tile of host memory
+//                    ZR_SLAB_ELEMS where any travel; 0: no limit; or ZR_EACH_PARAMETER
+//   read_ahead       where states travel: the next slab is read while one is updated,
+//   write_behind     and the one before is written; each takes one more slab of host memory
 //   visits_ahead     whose parameters are on their way from NVMe to the host, next to the one that
 //                    is gathered next
 //   elems_ahead      of those parameters, at most; the next visit's travel whatever they are; 0: no
@@ -108,9 +108,9 @@ typedef struct zr_tiering {
 //   decay_all         weight decay on every tensor, else on those of two or more dimensions
 //   reduce_bucket     elements sealed but not yet reduced, at most
 //   prefetch_bucket   elements gathered ahead, at most (stage 3 where nothing is mapped)
-//   checkpoints       segments of units of which only the boundary that enters is kept, the rest
+//   activation_checkpoints  segments of units of which only the boundary that enters is kept, the rest
 //                     computed again; 0: none
-//   checkpoint_tier   where those boundaries are kept
+//   activation_checkpoint_tier   where those boundaries are kept
 //   kept_by           ranks of a machine, which keeps what it has gathered until the weights change;
 //                     0 or 1: nothing is kept
 //   inference         no gradients, no optimizer, activations of one unit at a time
@@ -126,8 +126,8 @@ typedef struct zr_tiering {
     X(amount, reduce_bucket)                                                                       \
     X(amount, prefetch_bucket)                                                                     \
     X(tiering, tiering)                                                                            \
-    X(amount, checkpoints)                                                                         \
-    X(tier, checkpoint_tier)                                                                       \
+    X(amount, activation_checkpoints)                                                                         \
+    X(tier, activation_checkpoint_tier)                                                                       \
     X(amount, kept_by)                                                                             \
     X(flag, inference)
 

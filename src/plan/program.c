@@ -24,7 +24,7 @@ const char *zr_space_name(zr_space space)
 {
     static const char *const names[ZR_SPACE_COUNT] = {
         "-", "parameters", "shards", "gathered", "gradients", "wholes", "open sums",
-        "staged parameters", "staged sums", "checkpoints", "stored",
+        "staged parameters", "staged sums", "activation checkpoints", "stored",
     };
     return names[space];
 }

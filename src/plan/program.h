@@ -72,7 +72,7 @@ typedef enum zr_space { // memory that places lie in
     ZR_SPACE_OPEN_SUMS,         // the open arena: fp32 contributions
     ZR_SPACE_STAGED_PARAMETERS, // host buffers between NVMe and device
     ZR_SPACE_STAGED_SUMS,
-    ZR_SPACE_CHECKPOINTS,       // boundaries between segments
+    ZR_SPACE_ACTIVATION_CHECKPOINTS,       // boundaries between segments
     ZR_SPACE_STORED,            // the slot's store: of parameters, parked contributions, checkpoints
     ZR_SPACE_COUNT
 } zr_space;

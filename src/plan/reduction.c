@@ -29,7 +29,7 @@ static void take_whole(zr_plan *plan)
 
 typedef struct backward { // as its visits follow each other
     zr_plan *plan;
-    zr_region open, window, staged;
+    zr_first_fit open, window, staged;
     int reduced; // of plan->sealed
     int64_t waiting; // elements of those not yet reduced
 } backward;
@@ -58,21 +58,21 @@ static int64_t accumulator_bytes(const zr_plan *plan, const zr_piece *piece)
 static void take_staged(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
-    piece->accumulator_first = zr_region_take(&b->staged, number, accumulator_bytes(b->plan, piece));
+    piece->accumulator_first = zr_first_fit_take(&b->staged, number, accumulator_bytes(b->plan, piece));
 }
 
 static void take_slot(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
     if (!zr_plan_whole_gradients(b->plan))
-        piece->grad_first = zr_region_take(&b->window, number, b->plan->ranks * zr_piece_gradient_shard_bytes(piece));
+        piece->grad_first = zr_first_fit_take(&b->window, number, b->plan->ranks * zr_piece_gradient_shard_bytes(piece));
 }
 
 static void open_piece(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
     if (collects_apart(piece))
-        piece->open_first = zr_region_take(&b->open, number, piece->padded * (int64_t)sizeof(float));
+        piece->open_first = zr_first_fit_take(&b->open, number, piece->padded * (int64_t)sizeof(float));
     else
         take_slot(b, number);
 }
@@ -82,7 +82,7 @@ static void seal_piece(backward *b, int number, int visit)
     zr_piece *piece = &b->plan->pieces[number];
     if (collects_apart(piece)) {
         take_slot(b, number);
-        zr_region_give_back(&b->open, number);
+        zr_first_fit_give_back(&b->open, number);
     }
     if (accumulates_on_nvme(piece) && piece->fetched_with < 0)
         take_staged(b, number);
@@ -101,19 +101,19 @@ static void reduce_oldest(backward *b, int visit, int due)
         plan->pieces[number].reduced_after = visit;
         b->waiting -= plan->pieces[number].padded;
         if (!zr_plan_whole_gradients(plan))
-            zr_region_give_back(&b->window, number);
+            zr_first_fit_give_back(&b->window, number);
         if (accumulates_on_nvme(&plan->pieces[number]))
-            zr_region_give_back(&b->staged, number);
+            zr_first_fit_give_back(&b->staged, number);
     }
 }
 
-// Visit at whose end a piece will be sealed, where that is one of this run: streamed pieces at their own, the others with the run.
+// Visit at whose end a piece will be sealed, where that is one of this turn: streamed pieces at their own, the others with the turn.
 static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int v)
 {
     const zr_piece *piece = &plan->pieces[number];
     if (piece->last_backward != visit->unit || !visit->backward)
         return -1;
-    return visit->stream == number ? v : visit->stream < 0 && !piece->streamed ? visit->run_end : -1;
+    return visit->stream == number ? v : visit->stream < 0 && !piece->streamed ? visit->turn_end : -1;
 }
 
 // The sums so far of a piece travel while the visit before the one that seals it computes.
@@ -144,7 +144,7 @@ static void take_returning(backward *b, int v)
     const zr_piece *piece = &plan->pieces[visit->stream];
     visit->returns = is_parked(piece) && piece->first_backward != visit->unit;
     if (visit->returns)
-        visit->open_first = zr_region_take(&b->open, visit->stream, piece->padded * (int64_t)sizeof(float));
+        visit->open_first = zr_first_fit_take(&b->open, visit->stream, piece->padded * (int64_t)sizeof(float));
 }
 
 static void begin_visit(backward *b, int v)
@@ -175,12 +175,12 @@ static void end_visit(backward *b, int v)
     if (visit->stream >= 0 && visit->backward && plan->pieces[visit->stream].first_backward >= 0) {
         visit->parks = plan->pieces[visit->stream].last_backward != visit->unit;
         if (visit->parks)
-            zr_region_give_back(&b->open, visit->stream);
+            zr_first_fit_give_back(&b->open, visit->stream);
         else
             seal_piece(b, visit->stream, v);
     }
     bool backward = plan->visits[v].backward;
-    for (int i = 0; i < unit->piece_count && backward && visit->run_end == v; i++) {
+    for (int i = 0; i < unit->piece_count && backward && visit->turn_end == v; i++) {
         const zr_piece *piece = &plan->pieces[unit->pieces[i]];
         if (!piece->streamed && piece->last_backward == visit->unit)
             seal_piece(b, unit->pieces[i], v);
@@ -196,8 +196,8 @@ static void run_backward(backward *b)
     for (int v = 0; v < plan->visit_count; v++) {
         int before = plan->sealed_count;
         begin_visit(b, v);
-        if (plan->visits[v].stream < 0 && plan->visits[v].run_end > v)
-            continue; // it ends with its run
+        if (plan->visits[v].stream < 0 && plan->visits[v].turn_end > v)
+            continue; // it ends with its turn
         end_visit(b, v);
         reduce_oldest(b, v, soon ? before : 0);
     }
@@ -240,9 +240,9 @@ static zero_status begin_backward(backward *b, zr_plan *plan, zero_error *error)
     plan->sealed = zr_alloc((size_t)plan->piece_count * sizeof *plan->sealed, error);
     if (!plan->sealed)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(zr_region_begin(&b->open, plan->piece_count, error));
-    ZERO_TRY(zr_region_begin(&b->window, plan->piece_count, error));
-    return zr_region_begin(&b->staged, plan->piece_count, error);
+    ZERO_TRY(zr_first_fit_begin(&b->open, plan->piece_count, error));
+    ZERO_TRY(zr_first_fit_begin(&b->window, plan->piece_count, error));
+    return zr_first_fit_begin(&b->staged, plan->piece_count, error);
 }
 
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)
@@ -258,8 +258,8 @@ zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)
         plan->staged_gradient_bytes = b.staged.bytes;
         place_accumulators(plan);
     }
-    zr_region_end(&b.staged);
-    zr_region_end(&b.window);
-    zr_region_end(&b.open);
+    zr_first_fit_end(&b.staged);
+    zr_first_fit_end(&b.window);
+    zr_first_fit_end(&b.open);
     return status;
 }

@@ -5,7 +5,7 @@
 #include "base/errors.h"
 #include <zero/engine.h>
 
-// A unit runs: a visit that brings the pieces that stay during the call, then one for each streamed piece, which comes and goes:
+// A unit has a turn: a visit that brings the pieces that stay during the call, then one for each streamed piece, which comes and goes:
 //
 //   forward            [unit][tile 0][tile 1]
 //   backward           [unit][tile 1][tile 0]
@@ -13,7 +13,7 @@
 typedef struct zr_visit { // one time that parameters are needed, in the order of a micro-batch
     int unit;
     int stream;   // piece that comes and goes; -1: the unit's own visit
-    int run_end;  // last visit of the run
+    int turn_end;  // last visit of the turn
     bool recompute, backward; // of a unit's visit: neither: forward; both: forward, then backward. Of a streamed piece: backward or not
     int64_t open_first; // backward of a streamed piece whose contributions collect apart: where, in the open arena, bytes
     bool parks, returns; // what collects there goes to the parked vector after the visit; came from there before it

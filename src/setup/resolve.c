@@ -134,8 +134,8 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .prefetch_bucket = config->prefetch_bucket,
         .kept_by = config->kept_by,
         .tiering = tiering_of(&config->offload, inference),
-        .checkpoints = inference ? 0 : config->offload.checkpoints,
-        .checkpoint_tier = inference ? ZERO_TIER_device : (zero_tier)config->offload.checkpoint_tier,
+        .activation_checkpoints = inference ? 0 : config->offload.checkpoints,
+        .activation_checkpoint_tier = inference ? ZERO_TIER_device : (zero_tier)config->offload.checkpoint_tier,
         .inference = inference,
     };
 }

@@ -179,7 +179,7 @@ static void files_are_loaded_with_their_name(void **state)
 
 static void assert_found(const char *text, const char *path, int line, int column)
 {
-    zr_json_place place = zr_json_find(text, strlen(text), path);
+    zr_json_position place = zr_json_find(text, strlen(text), path);
     if (place.line != line || place.column != column)
         fail_msg("\"%s\" found at %d:%d instead of %d:%d", path, place.line, place.column, line, column);
 }
@@ -235,7 +235,7 @@ static void damaged_texts_are_safe(void **state)
         if (zr_json_blank(exact, length, "f", NULL) == ZERO_OK && zr_json_parse(exact, length, "f", &root, NULL) == ZERO_OK) {
             parsed++;
             json_t *zero = json_object_get(root, "zero");
-            zr_json_place place = zr_json_find(exact, length, "zero.stage");
+            zr_json_position place = zr_json_find(exact, length, "zero.stage");
             assert_int_equal(place.line > 0, json_object_get(zero, "stage") != NULL);
         }
         json_decref(root);

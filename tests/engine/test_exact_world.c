@@ -59,12 +59,12 @@ static void draw(float (*values)[ELEMS])
 }
 
 // The sum over all micro-batches g = k * ranks + r, by the tree over ranks and the counter over k, in accumulators[0].
-static void sum_up(float (*values)[ELEMS], int ranks, zr_sum_place (*place)(const zr_settings *, int64_t), float (*accumulators)[ELEMS])
+static void sum_up(float (*values)[ELEMS], int ranks, zr_sum_slots (*place)(const zr_settings *, int64_t), float (*accumulators)[ELEMS])
 {
     const zr_settings settings = {.accumulation = MOST / ranks, .exact_world = true};
     for (int k = 0; k < MOST / ranks; k++) {
         const void *sources[MOST];
-        zr_sum_place to = place(&settings, k);
+        zr_sum_slots to = place(&settings, k);
         assert_true(to.slot + ZR_MAX(to.adds, 1) <= zr_accumulators(&settings));
         for (int r = 0; r < ranks; r++)
             sources[r] = values[k * ranks + r];
@@ -72,9 +72,9 @@ static void sum_up(float (*values)[ELEMS], int ranks, zr_sum_place (*place)(cons
     }
 }
 
-static zr_sum_place one_after_another(const zr_settings *settings, int64_t k)
+static zr_sum_slots one_after_another(const zr_settings *settings, int64_t k)
 {
-    return (zr_sum_place){.adds = k > 0};
+    return (zr_sum_slots){.adds = k > 0};
 }
 
 static void ranks_and_micro_batches_are_one_tree(void **state)
@@ -82,9 +82,9 @@ static void ranks_and_micro_batches_are_one_tree(void **state)
     static float values[MOST][ELEMS], whole[8][ELEMS], parts[8][ELEMS];
     int differ = 0;
     draw(values);
-    sum_up(values, MOST, zr_sum_place_of, whole);
+    sum_up(values, MOST, zr_sum_slots_of, whole);
     for (int ranks = 1; ranks < MOST; ranks *= 2) {
-        sum_up(values, ranks, zr_sum_place_of, parts);
+        sum_up(values, ranks, zr_sum_slots_of, parts);
         assert_memory_equal(whole[0], parts[0], sizeof whole[0]);
     }
     sum_up(values, 8, one_after_another, parts);
@@ -100,9 +100,9 @@ static void accumulators_are_as_many_as_sums_that_wait(void **state)
         assert_int_equal(zr_accumulators(&settings), ZR_MAX(log, 1));
         int64_t added = 0;
         for (int64_t k = 0; k < settings.accumulation; k++)
-            added += zr_sum_place_of(&settings, k).adds;
+            added += zr_sum_slots_of(&settings, k).adds;
         assert_int_equal(added, settings.accumulation - 1); // as many as where all are added to one
-        assert_int_equal(zr_sum_place_of(&settings, settings.accumulation - 1).slot, 0);
+        assert_int_equal(zr_sum_slots_of(&settings, settings.accumulation - 1).slot, 0);
     }
 }
 

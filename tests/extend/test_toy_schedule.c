@@ -12,10 +12,10 @@ static void emit_micro_batch(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
     int units = 0;
-    for (int v = 0; v < plan->visit_count; v = plan->visits[v].run_end + 1, units++) {
+    for (int v = 0; v < plan->visit_count; v = plan->visits[v].turn_end + 1, units++) {
         if (units == plan->unit_count)
             e->pass->seam = e->pass->count;
-        zr_emit_run(e, v, units < plan->unit_count);
+        zr_emit_turn(e, v, units < plan->unit_count);
         zr_emit_reductions_end(e, INT_MAX);
     }
     if (units == plan->unit_count)

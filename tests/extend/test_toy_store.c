@@ -62,10 +62,10 @@ static bool chosen;
 
 // Here the store is.
 typedef zero_status create(zr_ledger *ledger, zero_memory_category category, int64_t bytes,
-                           const zr_nvme_place *place, zr_store *out, zero_error *error);
+                           const zr_nvme_site *place, zr_store *out, zero_error *error);
 create __real_zr_store_nvme_create, __wrap_zr_store_nvme_create;
 zero_status __wrap_zr_store_nvme_create(zr_ledger *ledger, zero_memory_category category,
-                                        int64_t bytes, const zr_nvme_place *place, zr_store *out,
+                                        int64_t bytes, const zr_nvme_site *place, zr_store *out,
                                         zero_error *error)
 {
     ZERO_TRY(__real_zr_store_nvme_create(ledger, category, bytes, place, out, error));

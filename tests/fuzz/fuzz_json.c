@@ -13,7 +13,7 @@ static void find_members(const char *text, size_t size, json_t *root)
     json_object_foreach(root, key, value) {
         if (strchr(key, '.') || !key[0])
             continue;
-        zr_json_place place = zr_json_find(text, size, key);
+        zr_json_position place = zr_json_find(text, size, key);
         fuzz_must(place.line >= 0 && place.column >= 0);
     }
 }

@@ -12,7 +12,7 @@ static zero_status place(const zr_torch_file *file, int64_t size, zero_error *er
         int64_t begin;
         if (!zr_pickle_is(value, ZR_PICKLE_TENSOR))
             continue;
-        zero_status status = zr_torch_place(file, &value->tensor, "a tensor", &begin, error);
+        zero_status status = zr_torch_position(file, &value->tensor, "a tensor", &begin, error);
         if (status == ZERO_ERR_MEMORY)
             return status;
         fuzz_must(status != ZERO_OK || (begin >= 0 && begin <= size && value->tensor.elements <= size - begin));

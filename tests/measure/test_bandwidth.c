@@ -20,9 +20,9 @@ static const zr_bandwidth disk_of_a = {.read = 3e9, .write = 1.5e9, .mix = 2.25e
 static const zr_bandwidth memory_of_a = {.copy = 19.5e9, .update = 24e9};
 static const zr_bandwidth disk_of_b = {.read = 1e8, .write = 9e7, .mix = 8e7, .block = 4096, .depth = 1};
 
-static zr_bandwidth_place place_of(const char *host, const char *disk)
+static zr_bandwidth_site place_of(const char *host, const char *disk)
 {
-    zr_bandwidth_place place = {.processor = "a processor", .disk = (char *)disk, .now = NOW};
+    zr_bandwidth_site place = {.processor = "a processor", .disk = (char *)disk, .now = NOW};
     snprintf(place.host, sizeof place.host, "%s", host);
     return place;
 }
@@ -58,13 +58,13 @@ static int close_desk(void **state)
 
 static void keep(desk *d, const char *host, const char *disk, const zr_bandwidth *measured)
 {
-    zr_bandwidth_place place = place_of(host, disk);
+    zr_bandwidth_site place = place_of(host, disk);
     assert_int_equal(zr_bandwidth_write_to(d->file, &place, measured, &d->logger, NULL), ZERO_OK);
 }
 
 static zr_bandwidth look(desk *d, const char *host, const char *disk)
 {
-    zr_bandwidth_place place = place_of(host, disk);
+    zr_bandwidth_site place = place_of(host, disk);
     zr_bandwidth found;
     zr_bandwidth_read_from(d->file, &place, &d->logger, &found);
     return found;
@@ -142,7 +142,7 @@ static void test_old_and_foreign_figures_are_left_aside(void **state)
 {
     desk *d = *state;
     zr_bandwidth found;
-    zr_bandwidth_place later = place_of("a", "d"), renewed = place_of("a", "d");
+    zr_bandwidth_site later = place_of("a", "d"), renewed = place_of("a", "d");
     keep(d, "a", "d", &disk_of_a);
     later.now = NOW + (int64_t)181 * 86400;
     zr_bandwidth_read_from(d->file, &later, &d->logger, &found);
@@ -161,7 +161,7 @@ static void test_a_file_that_cannot_be_written_is_an_error_to_see(void **state)
 {
     desk *d = *state;
     zero_error error = {0};
-    zr_bandwidth_place place = place_of("a", "d");
+    zr_bandwidth_site place = place_of("a", "d");
     assert_int_equal(zr_bandwidth_write_to("/proc/nowhere/bandwidth.json", &place, &disk_of_a, &d->logger, &error), ZERO_ERR_IO);
     assert_non_null(strstr(error.message, "/proc/nowhere"));
 }
@@ -171,13 +171,13 @@ static void test_this_machine(void **state)
     desk *d = *state;
     char *file = NULL;
     zr_bandwidth found;
-    zr_bandwidth_place here, below;
-    assert_int_equal(zr_bandwidth_place_find(d->directory, &here, NULL), ZERO_OK);
-    assert_int_equal(zr_bandwidth_place_find("/proc/self", &below, NULL), ZERO_OK);
+    zr_bandwidth_site here, below;
+    assert_int_equal(zr_bandwidth_site_find(d->directory, &here, NULL), ZERO_OK);
+    assert_int_equal(zr_bandwidth_site_find("/proc/self", &below, NULL), ZERO_OK);
     assert_non_null(strchr(here.disk, '/'));
     assert_string_equal(strchr(below.disk, '/'), "/proc");
-    zr_bandwidth_place_free(&here);
-    zr_bandwidth_place_free(&below);
+    zr_bandwidth_site_free(&here);
+    zr_bandwidth_site_free(&below);
     setenv("XDG_CACHE_HOME", d->directory, 1);
     zr_bandwidth_keep(d->directory, &disk_of_a, &d->logger, &file);
     assert_non_null(file);

@@ -83,7 +83,7 @@ static void ranges_travel_to_nvme_and_back(void **state)
     const zr_io_buffer buffers[] = {{buffer, NVME_BYTES}};
     const zr_io_options options = {.block = 8192, .queue_depth = 2, .lanes = 1, .overlap_events = true, .scratches = scratches, .scratch_count = 1, .buffers = buffers, .buffer_count = 1};
     assert_int_equal(zr_io_create(&options, &io, NULL), ZERO_OK);
-    const zr_nvme_place place = {.io = io, .scratch = &scratch, .block = 8192, .cuts = cuts, .cut_count = ZR_COUNT(cuts)};
+    const zr_nvme_site place = {.io = io, .scratch = &scratch, .block = 8192, .cuts = cuts, .cut_count = ZR_COUNT(cuts)};
     assert_int_equal(zr_store_nvme_create(&ledger, ZERO_MEM_optimizer, NVME_BYTES, &place, &store, NULL), ZERO_OK);
     assert_true(zr_store_needs_buffer(&store));
     assert_null(zr_store_at(&store, 0));

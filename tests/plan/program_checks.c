@@ -40,8 +40,8 @@ static void for_tiers(const fixture *f, program_check check)
             for (int variant = 0; variant < 12; variant++) {
                 zr_settings settings = fixture_settings(variant % 2 ? ZERO_BF16 : ZERO_F32, stage, 1 + variant % 3);
                 settings.tiering = tierings[t];
-                settings.checkpoints = variant % 4 == 3 ? 3 : 0;
-                settings.checkpoint_tier = variant == 7 ? ZERO_TIER_host : variant == 11 ? ZERO_TIER_nvme : ZERO_TIER_device;
+                settings.activation_checkpoints = variant % 4 == 3 ? 3 : 0;
+                settings.activation_checkpoint_tier = variant == 7 ? ZERO_TIER_host : variant == 11 ? ZERO_TIER_nvme : ZERO_TIER_device;
                 settings.delayed = variant % 5 == 4 && stage > 0;
                 for_settings(f, settings, check);
             }

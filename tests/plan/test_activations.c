@@ -15,8 +15,8 @@ static zr_plan *planned(int checkpoints, zero_tier tier, bool inference)
     static fixture f;
     zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
     fixture_build(&f, BLOCKS, 1000, 96);
-    settings.checkpoints = checkpoints;
-    settings.checkpoint_tier = tier;
+    settings.activation_checkpoints = checkpoints;
+    settings.activation_checkpoint_tier = tier;
     settings.inference = inference;
     return fixture_plan_of(&f, &settings, 2, true);
 }
@@ -41,7 +41,7 @@ static void everything_kept_has_a_place_of_its_own(void **state)
     assert_int_equal(plan->boundary_first[0], at);
     assert_int_equal(plan->boundary_first[1], at + BOUNDARY);
     assert_int_equal(plan->activation_bytes, at + 2 * BOUNDARY);
-    assert_int_equal(plan->checkpoint_buffer_bytes + plan->checkpoint_bytes, 0);
+    assert_int_equal(plan->activation_checkpoint_buffer_bytes + plan->activation_checkpoint_bytes, 0);
     zr_plan_destroy(plan);
 }
 
@@ -67,8 +67,8 @@ static void segments_share_one_area(void **state)
     // in the arena of checkpoints, one after the other
     assert_int_equal(plan->units[1].out_first, 0);
     assert_int_equal(plan->units[3].out_first, BOUNDARY);
-    assert_int_equal(plan->checkpoint_buffer_bytes, 2 * BOUNDARY);
-    assert_int_equal(plan->checkpoint_bytes, 0);
+    assert_int_equal(plan->activation_checkpoint_buffer_bytes, 2 * BOUNDARY);
+    assert_int_equal(plan->activation_checkpoint_bytes, 0);
     // the last unit is never computed again
     assert_int_equal(plan->units[UNITS - 1].saved_first, area);
     assert_int_equal(plan->activation_bytes, area + SAVED + 2 * BOUNDARY);
@@ -79,15 +79,15 @@ static void checkpoints_that_leave_pass_through_two_buffers(void **state)
 {
     zr_plan *plan = planned(6, ZERO_TIER_nvme, false);
     assert_int_equal(plan->segment_count, 6);
-    assert_int_equal(plan->checkpoint_buffer_bytes, 2 * ZR_IO_PAGE);
+    assert_int_equal(plan->activation_checkpoint_buffer_bytes, 2 * ZR_IO_PAGE);
     for (int s = 1; s < 6; s++) {
         const zr_unit_plan *before = &plan->units[zr_plan_segment_first(plan, s) - 1];
         assert_true(before->out_kept);
         assert_int_equal(before->out_first, s % 2 * ZR_IO_PAGE);
-        assert_int_equal(zr_checkpoint_bytes(plan, s), s < 5 ? ZR_IO_PAGE : 0); // the last stays
+        assert_int_equal(zr_activation_checkpoint_bytes(plan, s), s < 5 ? ZR_IO_PAGE : 0); // the last stays
     }
-    assert_int_equal(zr_checkpoint_bytes(plan, 0), 0); // the batch
-    assert_int_equal(plan->checkpoint_bytes, 4 * ZR_IO_PAGE);
+    assert_int_equal(zr_activation_checkpoint_bytes(plan, 0), 0); // the batch
+    assert_int_equal(plan->activation_checkpoint_bytes, 4 * ZR_IO_PAGE);
     zr_plan_destroy(plan);
 }
 
@@ -99,7 +99,7 @@ static void there_are_no_more_segments_than_units(void **state)
     for (int u = 0; u < UNITS - 1; u++)
         assert_int_equal(many->units[u].segment, u);
     assert_int_equal(one->segment_count, 1);
-    assert_int_equal(one->checkpoint_buffer_bytes, 0);
+    assert_int_equal(one->activation_checkpoint_buffer_bytes, 0);
     assert_true(many->activation_bytes < one->activation_bytes);
     zr_plan_destroy(many);
     zr_plan_destroy(one);

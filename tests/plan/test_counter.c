@@ -18,7 +18,7 @@ static void one_accumulator_is_put_into_then_added_to(void **state)
     const zr_settings settings = {.accumulation = 6};
     assert_int_equal(zr_accumulators(&settings), 1);
     for (int k = 0; k < 6; k++) {
-        zr_sum_place place = zr_sum_place_of(&settings, k);
+        zr_sum_slots place = zr_sum_slots_of(&settings, k);
         assert_int_equal(place.slot, 0);
         assert_int_equal(place.adds, k > 0);
     }
@@ -26,10 +26,10 @@ static void one_accumulator_is_put_into_then_added_to(void **state)
 
 static void the_drawing_is_true(void **state)
 {
-    const zr_sum_place drawn[] = {{0, 0}, {0, 1}, {1, 0}, {0, 2}, {1, 0}};
+    const zr_sum_slots drawn[] = {{0, 0}, {0, 1}, {1, 0}, {0, 2}, {1, 0}};
     const zr_settings settings = exact(8);
     for (int k = 0; k < ZR_COUNT(drawn); k++) {
-        zr_sum_place place = zr_sum_place_of(&settings, k);
+        zr_sum_slots place = zr_sum_slots_of(&settings, k);
         assert_int_equal(place.slot, drawn[k].slot);
         assert_int_equal(place.adds, drawn[k].adds);
     }
@@ -55,7 +55,7 @@ static void check_tree(int64_t accumulation)
     sum held[MOST_ACCUMULATORS];
     assert_in_range(accumulators, 1, MOST_ACCUMULATORS);
     for (int64_t k = 0; k < accumulation; k++) {
-        zr_sum_place place = zr_sum_place_of(&settings, k);
+        zr_sum_slots place = zr_sum_slots_of(&settings, k);
         sum now = {k, 1};
         assert_int_equal(place.slot + place.adds, waiting); // no sum that waits is overwritten
         for (int i = place.slot + place.adds - 1; i >= place.slot; i--)
@@ -82,7 +82,7 @@ static void no_accumulator_is_idle(void **state)
         const zr_settings settings = exact(accumulation);
         int most = 0;
         for (int64_t k = 0; k < accumulation; k++)
-            most = ZR_MAX(most, zr_sum_place_of(&settings, k).slot + 1);
+            most = ZR_MAX(most, zr_sum_slots_of(&settings, k).slot + 1);
         assert_int_equal(zr_accumulators(&settings), most);
     }
 }

@@ -8,50 +8,50 @@
 
 #define MOST 24
 
-static zr_region begin(int capacity)
+static zr_first_fit begin(int capacity)
 {
-    zr_region region;
-    assert_int_equal(zr_region_begin(&region, capacity, NULL), ZERO_OK);
+    zr_first_fit region;
+    assert_int_equal(zr_first_fit_begin(&region, capacity, NULL), ZERO_OK);
     return region;
 }
 
 static void a_gap_is_filled_before_the_end(void **state)
 {
-    zr_region region = begin(4);
-    assert_int_equal(zr_region_take(&region, 1, 10), 0);
-    assert_int_equal(zr_region_take(&region, 2, 20), 10);
-    assert_int_equal(zr_region_take(&region, 3, 5), 30);
-    zr_region_give_back(&region, 2);
-    assert_int_equal(zr_region_take(&region, 4, 12), 10);
-    zr_region_give_back(&region, 1);
-    assert_int_equal(zr_region_take(&region, 5, 10), 0); // a gap of just this size
+    zr_first_fit region = begin(4);
+    assert_int_equal(zr_first_fit_take(&region, 1, 10), 0);
+    assert_int_equal(zr_first_fit_take(&region, 2, 20), 10);
+    assert_int_equal(zr_first_fit_take(&region, 3, 5), 30);
+    zr_first_fit_give_back(&region, 2);
+    assert_int_equal(zr_first_fit_take(&region, 4, 12), 10);
+    zr_first_fit_give_back(&region, 1);
+    assert_int_equal(zr_first_fit_take(&region, 5, 10), 0); // a gap of just this size
     assert_int_equal(region.bytes, 35);
-    zr_region_end(&region);
+    zr_first_fit_end(&region);
 }
 
 static void what_fits_in_no_gap_goes_to_the_end(void **state)
 {
-    zr_region region = begin(4);
-    zr_region_take(&region, 1, 10);
-    zr_region_take(&region, 2, 10);
-    zr_region_give_back(&region, 1);
-    assert_int_equal(zr_region_take(&region, 3, 11), 20);
+    zr_first_fit region = begin(4);
+    zr_first_fit_take(&region, 1, 10);
+    zr_first_fit_take(&region, 2, 10);
+    zr_first_fit_give_back(&region, 1);
+    assert_int_equal(zr_first_fit_take(&region, 3, 11), 20);
     assert_int_equal(region.bytes, 31);
-    zr_region_end(&region);
+    zr_first_fit_end(&region);
 }
 
 static void bytes_are_the_most_that_were_ever_needed(void **state)
 {
-    zr_region region = begin(2);
+    zr_first_fit region = begin(2);
     for (int i = 0; i < 100; i++) { // the same place again and again
-        assert_int_equal(zr_region_take(&region, i, 64), 0);
-        zr_region_give_back(&region, i);
+        assert_int_equal(zr_first_fit_take(&region, i, 64), 0);
+        zr_first_fit_give_back(&region, i);
     }
     assert_int_equal(region.bytes, 64);
     assert_int_equal(region.count, 0);
-    zr_region_end(&region);
+    zr_first_fit_end(&region);
     assert_null(region.taken);
-    zr_region_end(&region); // a zeroed one may be freed
+    zr_first_fit_end(&region); // a zeroed one may be freed
 }
 
 typedef struct held { // what the test knows is taken
@@ -68,9 +68,9 @@ static bool is_free(const held *h, int64_t first, int64_t bytes)
     return true;
 }
 
-static void take(held *h, zr_region *region, int owner, int64_t bytes)
+static void take(held *h, zr_first_fit *region, int owner, int64_t bytes)
 {
-    int64_t at = zr_region_take(region, owner, bytes);
+    int64_t at = zr_first_fit_take(region, owner, bytes);
     assert_true(is_free(h, at, bytes));
     for (int64_t before = 0; before < at; before++)
         assert_false(is_free(h, before, bytes)); // it is the first that fits
@@ -81,9 +81,9 @@ static void take(held *h, zr_region *region, int owner, int64_t bytes)
     assert_int_equal(region->bytes, h->most);
 }
 
-static void give_back(held *h, zr_region *region, int owner)
+static void give_back(held *h, zr_first_fit *region, int owner)
 {
-    zr_region_give_back(region, owner);
+    zr_first_fit_give_back(region, owner);
     h->taken[owner] = false;
 }
 
@@ -97,7 +97,7 @@ static uint32_t next_random(uint32_t *random)
 static void random_sequences_keep_the_promise(void **state)
 {
     for (uint32_t seed = 1; seed <= 20; seed++) {
-        zr_region region = begin(MOST);
+        zr_first_fit region = begin(MOST);
         held h = {0};
         uint32_t random = seed;
         for (int i = 0; i < 300; i++) {
@@ -107,7 +107,7 @@ static void random_sequences_keep_the_promise(void **state)
             else
                 take(&h, &region, owner, 1 + next_random(&random) % 40);
         }
-        zr_region_end(&region);
+        zr_first_fit_end(&region);
     }
 }
 

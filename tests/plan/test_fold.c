@@ -82,7 +82,7 @@ static zr_plan *on_nvme(fixture *f)
 {
     zr_settings settings = fixture_settings(ZERO_BF16, 3, 2);
     settings.tiering = fixture_on_nvme;
-    settings.checkpoint_tier = ZERO_TIER_host;
+    settings.activation_checkpoint_tier = ZERO_TIER_host;
     fixture_build(f, 1, 1000, 96);
     return fixture_plan_of(f, &settings, 2, true);
 }

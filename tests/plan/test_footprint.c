@@ -57,7 +57,7 @@ static void a_farther_tier_takes_less_of_the_nearer(void **state)
     assert_true(zr_plan_tier_bytes(nvme, ZERO_TIER_host) < zr_plan_tier_bytes(host, ZERO_TIER_host));
     assert_int_equal(zr_plan_tier_bytes(device, ZERO_TIER_host), 0);
     assert_int_equal(zr_plan_tier_bytes(host, ZERO_TIER_nvme), 0);
-    assert_int_equal(nvme->tile.count, 3);
+    assert_int_equal(nvme->slab.count, 3);
     assert_true(device->hash != host->hash && host->hash != nvme->hash);
     zr_machine machine = {.tier_limit = {[ZERO_TIER_host] = zr_plan_tier_bytes(nvme, ZERO_TIER_host)}};
     assert_true(zr_plan_fits(nvme, &machine));

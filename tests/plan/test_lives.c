@@ -160,7 +160,7 @@ static void what_has_a_place_for_good_is_not_followed(void **state)
     zr_instruction pass[] = {
         {.code = ZR_GATHER, .piece = 0, .place = {ZR_SPACE_PARAMETERS, 0}},
         {.code = ZR_GATHER, .piece = 0}, // it is here already
-        {.code = ZR_FETCH, .piece = -1, .place = {ZR_SPACE_CHECKPOINTS, 0}},
+        {.code = ZR_FETCH, .piece = -1, .place = {ZR_SPACE_ACTIVATION_CHECKPOINTS, 0}},
     };
     zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
     assert_int_equal(lives.count, 0);

@@ -49,7 +49,7 @@ static void segments_are_computed_again(void **state)
 {
     fixture f;
     zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
-    settings.checkpoints = 2;
+    settings.activation_checkpoints = 2;
     fixture_build(&f, 3, 1000, 96);
     zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
     const zr_pass *pass = pass_of(plan, ZR_PASS_MICRO_BATCH);

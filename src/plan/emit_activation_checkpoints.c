@@ -5,14 +5,14 @@
 
 static bool travels(const zr_plan *plan, int segment)
 {
-    return plan->checkpoint_bytes > 0 && zr_checkpoint_bytes(plan, segment) > 0;
+    return plan->activation_checkpoint_bytes > 0 && zr_activation_checkpoint_bytes(plan, segment) > 0;
 }
 
 static int64_t first_in_store(const zr_plan *plan, int segment)
 {
     int64_t first = 0;
     for (int s = 1; s < segment; s++)
-        first += zr_checkpoint_bytes(plan, s);
+        first += zr_activation_checkpoint_bytes(plan, s);
     return first;
 }
 
@@ -25,24 +25,24 @@ static void move(zr_emitter *e, zr_code code, int segment)
 {
     const zr_plan *plan = e->plan;
     const zr_unit_plan *entering = &plan->units[zr_plan_segment_first(plan, segment) - 1];
-    const zr_place buffer = {ZR_SPACE_CHECKPOINTS, entering->out_first};
+    const zr_place buffer = {ZR_SPACE_ACTIVATION_CHECKPOINTS, entering->out_first};
     const zr_place stored = {ZR_SPACE_STORED, first_in_store(plan, segment)};
     bool comes = code == ZR_FETCH;
     await_buffer(e, segment);
     zr_emit(e, &(zr_instruction){.code = code, .piece = -1, .place = comes ? buffer : stored,
                                  .from = comes ? stored : buffer,
-                                 .bytes = zr_checkpoint_bytes(plan, segment),
+                                 .bytes = zr_activation_checkpoint_bytes(plan, segment),
                                  .slot = {ZR_SLOT_KEPT, segment % 2}});
 }
 
 // The buffer that the unit writes into has been written out.
-void zr_emit_checkpoint_before_forward(zr_emitter *e, int unit)
+void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit)
 {
-    if (zr_plan_ends_segment(e->plan, unit) && e->plan->checkpoint_bytes)
+    if (zr_plan_ends_segment(e->plan, unit) && e->plan->activation_checkpoint_bytes)
         await_buffer(e, e->plan->units[unit].segment + 1);
 }
 
-void zr_emit_checkpoint_after_forward(zr_emitter *e, int unit)
+void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit)
 {
     int next = e->plan->units[unit].segment + 1;
     if (zr_plan_ends_segment(e->plan, unit) && travels(e->plan, next))
@@ -50,10 +50,10 @@ void zr_emit_checkpoint_after_forward(zr_emitter *e, int unit)
 }
 
 // The segment's own checkpoint is there; the one before it comes while this one runs.
-void zr_emit_checkpoint_before_backward(zr_emitter *e, int unit)
+void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit)
 {
     int segment = e->plan->units[unit].segment;
-    if (!e->plan->checkpoint_bytes || e->segment == segment)
+    if (!e->plan->activation_checkpoint_bytes || e->segment == segment)
         return;
     e->segment = segment;
     await_buffer(e, segment);

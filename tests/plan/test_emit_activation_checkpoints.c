@@ -19,8 +19,8 @@ static zr_plan *planned(zero_tier tier)
     static fixture f;
     zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
     fixture_build(&f, 3, 1000, 96);
-    settings.checkpoints = 4;
-    settings.checkpoint_tier = tier;
+    settings.activation_checkpoints = 4;
+    settings.activation_checkpoint_tier = tier;
     return fixture_plan_of(&f, &settings, 2, true);
 }
 
@@ -52,11 +52,11 @@ static void what_was_stored_comes_back_to_where_it_lay(void **state)
     for (int s = 1; s <= 2; s++) {
         const zr_instruction *out = &pass->at[find_instruction(pass, ZR_STORE, -1, s - 1)];
         const zr_instruction *back = &pass->at[find_instruction(pass, ZR_FETCH, -1, 2 - s)];
-        assert_int_equal(out->from.space, ZR_SPACE_CHECKPOINTS);
+        assert_int_equal(out->from.space, ZR_SPACE_ACTIVATION_CHECKPOINTS);
         assert_int_equal(out->from.first, plan->units[s - 1].out_first);
         assert_int_equal(out->place.space, ZR_SPACE_STORED);
         assert_int_equal(out->place.first, (s - 1) * ZR_IO_PAGE);
-        assert_int_equal(out->bytes, zr_checkpoint_bytes(plan, s));
+        assert_int_equal(out->bytes, zr_activation_checkpoint_bytes(plan, s));
         expect_place(back->place, out->from);
         expect_place(back->from, out->place);
         assert_int_equal(back->bytes, out->bytes);
