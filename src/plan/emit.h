@@ -35,7 +35,7 @@ typedef struct zr_stage_emitter {
 extern const zr_stage_emitter zr_emit_stage0, zr_emit_stage12, zr_emit_mapped, zr_emit_gathered;
 const zr_stage_emitter *zr_stage_of(const zr_plan *plan); // emit.c: by its settings
 
-// What differs between schedules: in which order the passes that compute visit the units. A run is
+// What differs between schedules: in which order the passes that compute visit the units. A turn is
 // what a unit does from one visit on (plan/visits.h); micro_batch also sets the seam of its pass.
 typedef struct zr_order_emitter {
     void (*micro_batch)(zr_emitter *e);
@@ -108,9 +108,9 @@ void zr_emit_boundary(zr_emitter *e);
 void zr_emit_update(zr_emitter *e);
 void zr_emit_publish(zr_emitter *e);
 
-// order_accumulate.c, for every order: the run that begins with a visit; forward: of the first half
+// order_accumulate.c, for every order: the turn that begins with a visit; forward: of the first half
 // of a micro-batch.
 void zr_emit_turn(zr_emitter *e, int visit, bool forward);
-void zr_emit_evaluation(zr_emitter *e); // the forward runs, in order
+void zr_emit_evaluation(zr_emitter *e); // the forward turns, in order
 
 #endif
