@@ -151,12 +151,32 @@ static void test_machines_share_what_they_gather(void **state)
     zr_plan_destroy(kept);
 }
 
+// The host's buffers hold what is on its way, and not the model.
+static void buffers_are_given_back(void **state)
+{
+    fixture f;
+    zr_tiering tiering = fixture_on_nvme;
+    tiering.elems_ahead = 1; // the next visit's, and no others
+    fixture_build(&f, 9, 1000, 96);
+    zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
+    int64_t most = 0;
+    for (int v = 0; v < plan->visit_count; v++) {
+        int64_t bytes = 0;
+        for (int i = 0; i < plan->visits[v].piece_count; i++)
+            bytes += zr_piece_shard_bytes(&plan->pieces[plan->visits[v].pieces[i]]);
+        most = ZR_MAX(most, bytes);
+    }
+    assert_int_equal(plan->staged_parameter_bytes, most);
+    zr_plan_destroy(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_needed_soon_stays),
         cmocka_unit_test(nothing_in_a_buffer_overlaps),
         cmocka_unit_test(test_machines_share_what_they_gather),
+        cmocka_unit_test(buffers_are_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

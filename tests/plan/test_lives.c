@@ -139,6 +139,7 @@ static void parked_contributions_are_held_while_they_travel(void **state)
         {.code = ZR_STORE, .piece = 0, .from = before, .slot = parked},
         {.code = ZR_CALL, .piece = -1},
         {.code = ZR_AWAIT, .piece = -1, .slot = parked},
+        {.code = ZR_AWAIT, .piece = -1, .slot = parked}, // of what has ended
         {.code = ZR_FETCH, .piece = 0, .place = after, .slot = parked},
         {.code = ZR_AWAIT, .piece = -1, .slot = parked},
         {.code = ZR_BIND, .piece = 0, .place = after},
@@ -148,7 +149,7 @@ static void parked_contributions_are_held_while_they_travel(void **state)
     zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
     assert_int_equal(lives.count, 3);
     expect_life(&lives.at[0], before, bytes, 0, 3);
-    expect_life(&lives.at[1], after, bytes, 4, 7);
+    expect_life(&lives.at[1], after, bytes, 5, 8);
     zr_lives_free(&lives);
     zr_plan_destroy(plan);
 }

@@ -44,6 +44,19 @@ static void a_last_unit_of_two_functions_has_its_backward_after_the_seam(void **
     zr_plan_destroy(plan);
 }
 
+static void a_model_of_one_call_has_its_seam_at_the_end(void **state)
+{
+    fixture f;
+    fixture_build(&f, 0, 1000, 96);
+    f.units[1].borrowed_count = 0;
+    f.model = (zero_model){"head", 1, &f.units[1]};
+    zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
+    const zr_pass *pass = pass_of(plan, ZR_PASS_MICRO_BATCH);
+    expect_pass(pass, &calls, "CALL forward_backward 0");
+    assert_int_equal(pass->seam, pass->count);
+    zr_plan_destroy(plan);
+}
+
 // A segment is computed again when its backward begins; what forward has just computed is there.
 static void segments_are_computed_again(void **state)
 {
@@ -120,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_then_backward_with_a_seam_between),
         cmocka_unit_test(a_last_unit_of_two_functions_has_its_backward_after_the_seam),
+        cmocka_unit_test(a_model_of_one_call_has_its_seam_at_the_end),
         cmocka_unit_test(segments_are_computed_again),
         cmocka_unit_test(pieces_are_there_while_the_unit_runs),
         cmocka_unit_test(streamed_pieces_come_and_go_in_the_body),

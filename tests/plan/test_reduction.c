@@ -73,11 +73,45 @@ static void test_accumulators(void **state)
     zr_plan_destroy(many);
 }
 
+// The drawing of src/plan/reduction.c: h.1 lies where h.3 lay, in 16 bits h.2 adds up where h.3 did.
+static void places_are_given_back(void **state)
+{
+    fixture f;
+    fixture_build(&f, 4, 1000, 100);
+    zr_plan *plan = fixture_plan_in(&f, ZERO_F32, 2, 2, 1, true);
+    const zr_piece *h = &plan->pieces[1];
+    assert_int_equal(h[1].grad_first, h[3].grad_first);
+    assert_int_equal(h[0].grad_first, h[2].grad_first);
+    assert_int_not_equal(h[2].grad_first, h[3].grad_first);
+    zr_plan_destroy(plan);
+    plan = fixture_plan_in(&f, ZERO_BF16, 2, 2, 1, true);
+    h = &plan->pieces[1];
+    for (int b = 0; b < 3; b++)
+        assert_int_equal(h[b].open_first, h[3].open_first);
+    assert_true(h[1].grad_first < h[2].grad_first); // where the head and h.3 lay
+    zr_plan_destroy(plan);
+}
+
+static void a_small_bucket_lets_nothing_wait(void **state)
+{
+    fixture f;
+    zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
+    settings.reduce_bucket = 1;
+    fixture_build(&f, 4, 1000, 100);
+    zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
+    check_windows(plan);
+    for (int p = 0; p < plan->piece_count; p++)
+        assert_int_equal(plan->pieces[p].reduced_after, plan->pieces[p].sealed_at);
+    zr_plan_destroy(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_accumulators),
+        cmocka_unit_test(places_are_given_back),
+        cmocka_unit_test(a_small_bucket_lets_nothing_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
