@@ -1,6 +1,6 @@
 // Tensors that a model directory has and the model has no place for: a sign that config.json describes another model.
 #include "checkpoint/tensor_names.h"
-#include "checkpoint/weights.h"
+#include "checkpoint/weight_files.h"
 
 #include <string.h>
 

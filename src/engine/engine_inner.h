@@ -7,7 +7,7 @@
 #include "compute/compute.h"
 #include "config/config.h"
 #include "memory/store.h"
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 
 typedef enum zr_scratch_kind { ZR_SCRATCH_PARAMETERS, ZR_SCRATCH_STATES, ZR_SCRATCH_ACTIVATION_CHECKPOINTS, ZR_SCRATCH_COUNT } zr_scratch_kind;
 

@@ -2,7 +2,7 @@
 #ifndef ZR_FILES_MODEL_VIEW_H
 #define ZR_FILES_MODEL_VIEW_H
 
-#include "checkpoint/weights.h"
+#include "checkpoint/weight_files.h"
 #include "engine/engine_inner.h"
 
 typedef struct zr_model_view { // stays where it is while its view is used

@@ -97,7 +97,7 @@ static bool is_metrics(const char *path)
     return zr_path_is_file(path) && (!zr_file_head(path, head, sizeof head) || starts_with(head, "{\"step\":"));
 }
 
-// "67f0.3b9a.1c" of a job (launch/run.c), or nothing.
+// "67f0.3b9a.1c" of a job (launch/run_ranks.c), or nothing.
 static bool is_lock(const char *path)
 {
     char head[HEAD];

@@ -1,7 +1,7 @@
 // Which cores each rank gets: equal shares of the cores that this process may use, as whole cores, neighbours together.
 #define _GNU_SOURCE
 #include "base/cpu.h"
-#include "launch/run.h"
+#include "launch/run_ranks.h"
 
 #include <hwloc.h>
 #include <hwloc/glibc-sched.h>

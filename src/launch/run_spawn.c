@@ -1,7 +1,7 @@
 // Starts one rank. posix_spawn's own mechanism, vfork and exec at once, written out: posix_spawn can neither bind the child
 // to cores nor have it die with its parent, and both must hold before the first instruction of a program that is not ours.
 #define _GNU_SOURCE
-#include "launch/run.h"
+#include "launch/run_ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include "base/bytes_text.h"
 #include "base/cgroup.h"
 #include "base/clock.h"
-#include "launch/run.h"
+#include "launch/run_ranks.h"
 
 #include <errno.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #define ZR_MEASURE_PRODUCTS_H
 
 #include "measure/timing.h"
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 
 typedef struct zr_products_time { // of one micro-batch's products, one rank, all ranks computing at once
     double median, best; // seconds: each shape's median, and its best

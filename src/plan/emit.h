@@ -4,7 +4,7 @@
 #ifndef ZR_PLAN_EMIT_H
 #define ZR_PLAN_EMIT_H
 
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 
 typedef struct zr_occupant { // what was last begun in bytes [place.first, end) of a space
     zr_place place;

@@ -3,7 +3,7 @@
 #ifndef ZR_PLAN_LIVES_H
 #define ZR_PLAN_LIVES_H
 
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 
 typedef struct zr_life { // bytes [first, first + bytes) of a space are a piece's
     zr_space space; // GATHERED, GRADIENTS, OPEN_SUMS, STAGED_PARAMETERS or STAGED_SUMS

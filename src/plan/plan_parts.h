@@ -3,7 +3,7 @@
 #define ZR_PLAN_PLAN_PARTS_H
 
 #include "base/alloc.h"
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 
 #define ZR_MOST_ELEMS ((int64_t)1 << 54)     // of a model, and
 #define ZR_MOST_BYTES ((int64_t)1 << 60)     // of activations: what lies above is refused, so that no sum overflows

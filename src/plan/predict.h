@@ -8,7 +8,7 @@
 #ifndef ZR_PLAN_PREDICT_H
 #define ZR_PLAN_PREDICT_H
 
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 
 typedef struct zr_speed { // of one rank while all ranks of its machine work; bytes a second
     double micro_batch;   // seconds: kernels over activations, forward and backward of one micro-batch

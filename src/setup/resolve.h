@@ -8,7 +8,7 @@
 #define ZR_SETUP_RESOLVE_H
 
 #include "config/config.h"
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 #include <zero/engine.h>
 #include <zero/inspect.h>
 

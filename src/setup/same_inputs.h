@@ -6,7 +6,7 @@
 #include "comm/fingerprint.h"
 #include "config/config.h"
 #include "model/architecture.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_core.h"
 #include "tokens/dataset.h"
 
 void zr_same_number(zr_fingerprints *list, const char *name, int64_t value); // of an option: "--steps"

@@ -2,7 +2,7 @@
 #ifndef ZR_TOKENIZER_CREW_H
 #define ZR_TOKENIZER_CREW_H
 
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_core.h"
 
 typedef struct zr_crew zr_crew;
 

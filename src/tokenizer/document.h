@@ -8,7 +8,7 @@
 #ifndef ZR_TOKENIZER_DOCUMENT_H
 #define ZR_TOKENIZER_DOCUMENT_H
 
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_core.h"
 
 typedef struct zr_document_part {
     size_t end;   // in the text; it begins where the one before ends

@@ -1,7 +1,7 @@
 // `zero bench comm`: every operation that a training uses, by size, beside what the memory of this machine allows.
 #include "measure/memory_rate.h"
 #include "memory/arena.h"
-#include "tools/bench.h"
+#include "tools/bench_shared.h"
 
 #include <stdio.h>
 #include <string.h>

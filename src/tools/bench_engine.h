@@ -3,7 +3,7 @@
 #define ZR_TOOLS_BENCH_ENGINE_H
 
 #include "model/architecture.h"
-#include "tools/bench.h"
+#include "tools/bench_shared.h"
 
 typedef struct zr_bench_engine {
     const char *spec;

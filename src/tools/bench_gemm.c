@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "memory/arena.h"
 #include "plan/plan_settings.h"
-#include "tools/bench.h"
+#include "tools/bench_shared.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "measure/bandwidth.h"
 #include "measure/disk.h"
-#include "tools/bench.h"
+#include "tools/bench_shared.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "measure/bandwidth.h"
 #include "measure/memory_rate.h"
 #include "memory/arena.h"
-#include "tools/bench.h"
+#include "tools/bench_shared.h"
 
 enum { ROUNDS = 5, UPDATED = 16 << 20 }; // UPDATED: elements
 

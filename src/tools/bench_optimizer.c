@@ -4,7 +4,7 @@
 #include "comm/agree.h"
 #include "measure/memory_rate.h"
 #include "memory/arena.h"
-#include "tools/bench.h"
+#include "tools/bench_shared.h"
 
 #include <math.h>
 

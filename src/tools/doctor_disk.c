@@ -2,7 +2,7 @@
 #include "base/bytes_text.h"
 #include "measure/disk.h"
 #include "plan/state_formulas.h"
-#include "tools/doctor.h"
+#include "tools/doctor_report.h"
 
 #include <math.h>
 #include <string.h>

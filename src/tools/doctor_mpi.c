@@ -1,6 +1,6 @@
 // `zero doctor`, of MPI: whether the module is here, which MPI it stands on, and whether mpirun is of the same one.
 #include "comm/implementations.h"
-#include "tools/doctor.h"
+#include "tools/doctor_report.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define ZR_TOOLS_PLAN_VIEWS_H
 
 #include "base/alloc.h"
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 #include <zero/plan.h>
 
 // model: its name, for the title. ZERO_ERR_MEMORY. `view` is none of the table.

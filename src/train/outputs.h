@@ -6,7 +6,7 @@
 #include "files/reads.h"
 #include "model/architecture.h"
 #include "monitor/metrics.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_core.h"
 
 typedef struct zr_outputs {
     const char *directory;

@@ -10,7 +10,7 @@
 #include "files/run_directory.h"
 #include "files/run_record.h"
 #include "files/training_checkpoint.h"
-#include "train/train.h"
+#include "train/training.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "setup/keep.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
-#include "train/train.h"
+#include "train/training.h"
 
 #include <stdio.h>
 #include <string.h>

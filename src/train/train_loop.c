@@ -3,7 +3,7 @@
 #include "comm/agree.h"
 #include "engine/engine_inner.h"
 #include "infer/windows.h"
-#include "train/train.h"
+#include "train/training.h"
 
 #include <math.h>
 #include <stdio.h>

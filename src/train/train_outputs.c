@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "comm/agree.h"
 #include "files/own.h"
-#include "train/train.h"
+#include "train/training.h"
 
 #include <unistd.h>
 

@@ -12,7 +12,7 @@
 #include "train/outputs.h"
 #include <zero/tools.h>
 
-typedef struct zr_train_asked { // filled before anything is read: train.c, train_resume.c
+typedef struct zr_train_asked { // filled before anything is read: training.c, train_resume.c
     const zero_train_options *options;
     // zero_train's: what it was given, with the model's and the tokenizer's own directories
     struct { zero_train_options options; char *model_dir, *tokenizer; } own;
@@ -69,7 +69,7 @@ typedef struct zr_train_evals { // over the held-out text: train_loop.c
     char failure[ZERO_MESSAGE_BYTES]; // why the best model could not be written last, "": it could
 } zr_train_evals;
 
-typedef struct zr_train_run { // what runs: train.c, train_outputs.c, train_loop.c
+typedef struct zr_train_run { // what runs: training.c, train_outputs.c, train_loop.c
     zero_engine *engine;
     zr_observation *observed; // the engine's; NULL: nothing is asked for
     zr_outputs_place place;   // rank 0: where it writes, and what it may not replace there

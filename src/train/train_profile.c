@@ -8,7 +8,7 @@
 #include "comm/agree.h"
 #include "files/own.h"
 #include "monitor/trace.h"
-#include "train/train.h"
+#include "train/training.h"
 
 #include <stdio.h>
 #include <string.h>

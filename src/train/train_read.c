@@ -4,7 +4,7 @@
 #include "model/unit.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
-#include "train/train.h"
+#include "train/training.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-// Which checkpoint a run goes on from. Called by train.c, before and after the lock of --out.
+// Which checkpoint a run goes on from. Called by training.c, before and after the lock of --out.
 #include "comm/agree.h"
 #include "files/run_directory.h"
 #include "files/run_record.h"
 #include "files/training_checkpoint.h"
-#include "train/train.h"
+#include "train/training.h"
 
 #include <stdio.h>
 #include <string.h>

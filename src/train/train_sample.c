@@ -1,6 +1,6 @@
 // Samples of text between the steps of a training, as zero_generate would make them of the weights so far.
 #include "infer/sampler.h"
-#include "train/train.h"
+#include "train/training.h"
 
 typedef struct sample {
     zr_prompts prompts;

@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "comm/agree.h"
 #include "files/receipt.h"
-#include "train/train.h"
+#include "train/training.h"
 
 // Where it cannot be written, the one that was begun stays, which says nothing of the weights.
 static zero_status write_receipt(const zr_train *train, const char *name, zero_error *error)

@@ -2,7 +2,7 @@
 #include "base/cpu.h"
 #include "engine/engine_inner.h"
 #include "memory/ledger.h"
-#include "train/train.h"
+#include "train/training.h"
 
 #include <stdarg.h>
 #include <stdio.h>

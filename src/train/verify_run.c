@@ -9,7 +9,7 @@
 #include "files/training_checkpoint.h"
 #include "model/model_compare.h"
 #include "monitor/metrics_read.h"
-#include "train/train.h"
+#include "train/training.h"
 #include <zero/verify.h>
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef TEST_CHECKPOINT_ARRAY_VIEW_H
 #define TEST_CHECKPOINT_ARRAY_VIEW_H
 
-#include "checkpoint/weights.h"
+#include "checkpoint/weight_files.h"
 
 typedef struct array_view {
     zr_weight_view view;

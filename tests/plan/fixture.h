@@ -2,7 +2,7 @@
 #ifndef TEST_PLAN_FIXTURE_H
 #define TEST_PLAN_FIXTURE_H
 
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 
 #define FIXTURE_MAX_BLOCKS 16
 

@@ -2,7 +2,7 @@
 #ifndef TEST_PLAN_PROGRAM_CHECKS_H
 #define TEST_PLAN_PROGRAM_CHECKS_H
 
-#include "plan/plan.h"
+#include "plan/full_plan.h"
 
 typedef void (*program_check)(const zr_plan *plan);
 

@@ -3,7 +3,7 @@
 
 #include "base/random.h"
 #include "tokenizer/bpe.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_core.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 // Bytes and chars: decode(encode(x)) == x, strict UTF-8 with offsets, and what a tokenizer.json may and may not say.
 #define _GNU_SOURCE
 #include "base/file.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_core.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 // then the second ones' text, and that without special tokens: u32 length, bytes. PART: encoded in parts of about so many bytes.
 // Prints the processor's seconds that the ordinary encoding of all strings took.
 #include "base/file.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_core.h"
 
 #include <stdio.h>
 #include <stdlib.h>

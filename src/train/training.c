@@ -1,6 +1,6 @@
 // zero_train: reads like a training is described. Each phase that is not collective ends in an agreement of all ranks, so
 // that no rank is left behind; a failure in a collective one ends the others through the communicator.
-#include "train/train.h"
+#include "train/training.h"
 
 #include "base/clock.h"
 #include "base/struct_take.h"

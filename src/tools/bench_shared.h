@@ -1,6 +1,6 @@
 // `zero bench`, between the files of bench_*.c.
-#ifndef ZR_TOOLS_BENCH_H
-#define ZR_TOOLS_BENCH_H
+#ifndef ZR_TOOLS_BENCH_SHARED_H
+#define ZR_TOOLS_BENCH_SHARED_H
 
 #include "compute/compute.h"
 #include "measure/timing.h"

@@ -1,6 +1,6 @@
 // zero_run: a program on N ranks of this machine. The memory that they share is made here and handed on by descriptor.
 #define _GNU_SOURCE
-#include "launch/run.h"
+#include "launch/run_ranks.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -1,6 +1,6 @@
 // Weights to and from a Hugging Face directory, shard by shard: nobody gathers, each rank reads and writes its own ranges.
-#ifndef ZR_CHECKPOINT_WEIGHTS_H
-#define ZR_CHECKPOINT_WEIGHTS_H
+#ifndef ZR_CHECKPOINT_WEIGHT_FILES_H
+#define ZR_CHECKPOINT_WEIGHT_FILES_H
 
 #include "checkpoint/weight_view.h"
 

@@ -10,7 +10,7 @@
 #include "compute/compute.h"
 #include "memory/arena.h"
 #include "setup/threads.h"
-#include "tools/doctor.h"
+#include "tools/doctor_report.h"
 #include <zero/doctor.h>
 
 #include <dlfcn.h>

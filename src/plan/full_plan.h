@@ -13,8 +13,8 @@
 //
 // A gradient's way in 16 bits (in fp32 the first two are one place, and nothing is rounded):
 //   units add up fp32 in the open arena -> sealed: rounded into the gradient window -> reduced in fp32 -> accumulator
-#ifndef ZR_PLAN_PLAN_H
-#define ZR_PLAN_PLAN_H
+#ifndef ZR_PLAN_FULL_PLAN_H
+#define ZR_PLAN_FULL_PLAN_H
 
 #include <zero/engine.h>
 #include "plan/counter.h"

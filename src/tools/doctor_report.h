@@ -1,6 +1,6 @@
-// zero_doctor, between doctor.c, doctor_disk.c and doctor_mpi.c.
-#ifndef ZR_TOOLS_DOCTOR_H
-#define ZR_TOOLS_DOCTOR_H
+// zero_doctor, between doctor_report.c, doctor_disk.c and doctor_mpi.c.
+#ifndef ZR_TOOLS_DOCTOR_REPORT_H
+#define ZR_TOOLS_DOCTOR_REPORT_H
 
 #include "base/errors.h"
 

@@ -1,6 +1,6 @@
 // Starting and supervising the ranks of one machine (contract 10), between the files of run*.c.
-#ifndef ZR_LAUNCH_RUN_H
-#define ZR_LAUNCH_RUN_H
+#ifndef ZR_LAUNCH_RUN_RANKS_H
+#define ZR_LAUNCH_RUN_RANKS_H
 
 #include "comm/local.h"
 

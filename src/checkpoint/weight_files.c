@@ -3,7 +3,7 @@
 // Every phase ends in zr_comm_agree: the first rank that failed tells the others its status and message, so that all return alike
 // and nobody waits for a rank that has left. The file has its name only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
-#include "checkpoint/weights.h"
+#include "checkpoint/weight_files.h"
 #include "base/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"

@@ -1,5 +1,5 @@
 // zero_bench: what all benchmarks share, and the choice between them.
-#include "tools/bench.h"
+#include "tools/bench_shared.h"
 
 #include "base/struct_take.h"
 #include "setup/threads.h"

@@ -7,8 +7,8 @@
 //
 // All are written as a tokenizer.json that the library opens with the same ids. A tokenizer is read only: any number of threads may
 // use one, each with an encoder of its own.
-#ifndef ZR_TOKENIZER_TOKENIZER_H
-#define ZR_TOKENIZER_TOKENIZER_H
+#ifndef ZR_TOKENIZER_TOKENIZER_CORE_H
+#define ZR_TOKENIZER_TOKENIZER_CORE_H
 
 #include "tokenizer/ids.h"
 
