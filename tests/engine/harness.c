@@ -84,6 +84,8 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
     int64_t begin = 0, end = c->steps ? c->steps : HARNESS_STEPS, none;
     if (c->load)
         ZERO_TRY(zero_load_checkpoint(engine, c->load, error));
+    if (c->after)
+        ZERO_TRY(c->after(engine, -1, error));
     zero_position(engine, &begin, &none);
     for (int s = (int)begin; s < end; s++) {
         zero_step_info info = {0};
@@ -111,6 +113,8 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
             job->out->norm[s] = info.grad_norm;
             job->out->skipped += info.skipped;
         }
+        if (c->after)
+            ZERO_TRY(c->after(engine, s, error));
     }
     if (c->at_step)
         c->at_step(job->comm, (int)end);
@@ -231,7 +235,9 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
     zero_error error = {0};
     zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20};
     memset(out, 0, sizeof *out);
-    if (c->ranks == 1)
+    if (c->open)
+        c->open(comms);
+    else if (c->ranks == 1)
         must(zero_comm_self(&comms[0], &error), &error, "self");
     else
         must(zero_comm_threads(c->ranks, &options, comms, &error), &error, "threads");

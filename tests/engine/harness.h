@@ -33,6 +33,9 @@ typedef struct harness_case {
     const char *load, *save; // checkpoint directories: before the first step; before step save_at. NULL: none
     int save_at;
     bool beside;           // the save goes on beside step save_at
+    void (*open)(zero_comm **comms); // makes the ranks' communicators; NULL: self, or local threads
+    // On every rank once its engine is made (step -1), and after step 0, 1, ...; NULL: nothing.
+    zero_status (*after)(zero_engine *engine, int step, zero_error *error);
     void (*at_step)(zero_comm *comm, int step); // on every rank before step 0, 1, ..., and after the last; NULL: nothing
 } harness_case;
 
