@@ -36,7 +36,7 @@ static int64_t read_number(const char *directory, const char *file)
     return end == text ? INT64_MAX : value;
 }
 
-// The value behind "key " in a file of such lines, 0 where it is missing.
+// The value after "key " in a file of such lines, 0 where it is missing.
 static int64_t read_line_number(const char *directory, const char *file, const char *key)
 {
     char text[8192];

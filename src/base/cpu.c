@@ -87,7 +87,7 @@ zr_cpu_features zr_cpu_detect(void)
 
 #endif
 
-// The text behind "KEY :" in a line, or NULL.
+// The text after "KEY :" in a line, or NULL.
 static const char *line_value(char *line, const char *key)
 {
     if (strncmp(line, key, strlen(key)))

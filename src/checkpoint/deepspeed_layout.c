@@ -36,7 +36,7 @@ static zero_status add_run(zr_deepspeed *ds, int file, int64_t begin, int64_t by
     return ZERO_OK;
 }
 
-// Elements [first, first + elements) of the parts put one behind another; they are there.
+// Elements [first, first + elements) of the parts put one after another; they are there.
 static zero_status add_elements(zr_deepspeed *ds, const zr_ds_part *parts, int count, int stride, int64_t first, int64_t elements, zero_error *error)
 {
     for (int i = 0; i < count && elements > 0; i++) {
@@ -198,7 +198,7 @@ static zero_status lay_in_ranks(laying *l, const shape *of)
     return ZERO_OK;
 }
 
-// Elements that DeepSpeed leaves behind a tensor, where it aligns them.
+// Elements that DeepSpeed leaves after a tensor, where it aligns them.
 static int64_t gap_behind(const zr_deepspeed *ds, size_t group, size_t tensor)
 {
     int64_t gap = 0;

@@ -234,7 +234,7 @@ static zero_status parse_text(header *head, const char *text, size_t length, zer
     json_t *root = NULL;
     if (*text != '{')
         return zr_fail(error, ZERO_ERR_DATA, "%s: the header does not begin with {", head->path);
-    if (memchr(text, 0, length)) // jansson 2.14 takes a 0 behind a number for the number's end
+    if (memchr(text, 0, length)) // jansson 2.14 takes a 0 after a number for the number's end
         return zr_fail(error, ZERO_ERR_DATA, "%s: byte %zu of the header is 0", head->path, strlen(text));
     zero_status status = zr_json_parse(text, length, head->path, &root, error);
     if (status == ZERO_OK)

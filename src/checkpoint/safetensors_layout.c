@@ -35,7 +35,7 @@ static void write_entry(const placed *place, const char *prefix, int64_t begin, 
     zr_buffer_printf(out, "],\"data_offsets\":[%lld,%lld]}", (long long)begin, (long long)end);
 }
 
-// Writes the JSON behind 8 bytes for its length; out->begin counts from the header's end until the caller moves it.
+// Writes the JSON after 8 bytes for its length; out->begin counts from the header's end until the caller moves it.
 static zero_status write_json(const placed *order, int count, const char *prefix, zr_st_layout *out, zero_error *error)
 {
     zr_buffer name = {0};

@@ -172,7 +172,7 @@ static int by_place(const void *a, const void *b)
     return x->extent.first < y->extent.first ? -1 : x->extent.first > y->extent.first;
 }
 
-// all: sorted; *at moves behind those of this tensor.
+// all: sorted; *at moves past those of this tensor.
 static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin, const written *all, int64_t count, int v, int t, int64_t *at, zr_manifest_tensor *out, zero_error *error)
 {
     int64_t end = *at;

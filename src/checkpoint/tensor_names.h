@@ -1,5 +1,5 @@
 // The names of a source's tensors in what is written of it. A model of ours has GPT-2's names bare (wte.weight), Hugging Face's files have
-// them behind "transformer."; wrapped models of torch have all of theirs behind "module.".
+// them after "transformer."; wrapped models of torch have all of theirs after "module.".
 #ifndef ZR_CHECKPOINT_TENSOR_NAMES_H
 #define ZR_CHECKPOINT_TENSOR_NAMES_H
 

@@ -17,7 +17,7 @@ zero_status zr_view_visit(const zr_weight_view *view, bool changed, zr_range_use
 int zr_view_find(const zr_weight_view *view, const zero_tensor_desc *tensor, int last)
 {
     int place = last;
-    for (int i = 1; i < view->tensor_count && view->tensors[place] != tensor; i++) // it is the last one, or most often the one behind it
+    for (int i = 1; i < view->tensor_count && view->tensors[place] != tensor; i++) // it is the last one, or most often the one after it
         place = place + 1 < view->tensor_count ? place + 1 : 0;
     assert(view->tensors[place] == tensor);
     return place;

@@ -105,7 +105,7 @@ static zero_status refuse_record(const zr_zip *zip, const char *name, const char
     return zr_fail(error, ZERO_ERR_DATA, "\"%s\": record \"%.100s\" %s", zip->path, name, what);
 }
 
-// One entry of the directory; *at moves behind it.
+// One entry of the directory; *at moves past it.
 static zero_status read_entry(zr_zip *zip, const char *text, const directory *of, int64_t *at, zero_error *error)
 {
     const char *head = text + *at;

@@ -101,7 +101,7 @@ static zero_status check_heads(zero_comm *comm, const small_head *own, const cha
     return ZERO_OK;
 }
 
-// Every rank's `bytes` of data come to lie in the staging, each behind its head.
+// Every rank's `bytes` of data come to lie in the staging, each after its head.
 static zero_status exchange_small(zero_comm *comm, const void *data, int64_t bytes, uint64_t check, const char *doing,
                                   zero_error *error)
 {

@@ -1,4 +1,4 @@
-// A backend that records: each of its functions calls the same one of the backend behind it and notes what it took and moved.
+// A backend that records: each of its functions calls the same one of the backend that it wraps and notes what it took and moved.
 // Put in the place of a queue's backend by zr_queue_record, and taken out again; a run that records nothing never comes here.
 //
 // Bytes are those of the operands as they are stored, read and written once: what a kernel that is bound by memory has to move.
@@ -22,7 +22,7 @@ static int64_t size_of(zero_dtype dtype)
     return (int64_t)zero_dtype_bytes(dtype);
 }
 
-// Calls of the backend behind see that backend in the queue, since some of its functions use others of its tables.
+// Calls of the wrapped backend see that backend in the queue, since some of its functions use others of its tables.
 typedef struct entry { zr_queue *queue; const zr_recording *self; int64_t begin; } entry;
 
 static entry enter(zr_queue *queue)

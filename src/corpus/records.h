@@ -32,7 +32,7 @@ typedef struct zr_text_record {
 // field that is missing or no text, a line longer than ZR_RECORD_BYTES; and as zr_chat_render.
 zero_status zr_records_next(zr_records *records, zr_text_record *out, bool *more, zero_error *error);
 
-// How many lines that are no white space there are in about the next so many bytes, whatever is in them; the reader stands behind them.
+// How many lines that are no white space there are in about the next so many bytes, whatever is in them; the reader stands after them.
 int64_t zr_records_pass(zr_records *records, size_t bytes);
 
 #endif

@@ -15,7 +15,7 @@ static bool is_of(const zr_plan_tensor *tensor, const char *name)
     return strcmp(tensor->desc->name, name) == 0 || (tensor->desc->tile.whole && strcmp(tensor->desc->tile.whole, name) == 0);
 }
 
-// The next part behind *at; false after the last. *at begins as {-1, NULL}.
+// The next part after *at; false after the last. *at begins as {-1, NULL}.
 static bool next_part(const zr_plan *plan, const char *name, part *at)
 {
     for (int p = ZR_MAX(at->piece, 0); p < plan->piece_count; p++) {

@@ -120,7 +120,7 @@ static zero_status reserve_checkpoints(zero_engine *engine, int64_t *cuts, zero_
     return zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints, plan->activation_checkpoint_bytes, &place, &engine->offload.activation_checkpoints, error);
 }
 
-// Accumulators behind the first are read and written by shards.
+// Accumulators after the first are read and written by shards.
 static int list_accumulator_cuts(const zero_engine *engine, int count, int64_t *cuts)
 {
     const zr_plan *plan = engine->plan;

@@ -50,7 +50,7 @@ zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *li
 //   the head reads in (R, C) and writes the logits of the wanted rows to out (wanted, V) fp32.
 // (R, C) is of the stream's type. Of the context it reads unit, queue, accessor, workspace, threads and dtype of shape, and error. in and out must not overlap.
 // In fp32 on the cpu backend a row's bits depend on its own sequence alone, and on whether its run has one row or several.
-// ZERO_ERR_USAGE where a run ends behind the cache or the model's positions, ZERO_ERR_DATA for a token outside the vocabulary.
+// ZERO_ERR_USAGE where a run ends past the cache or the model's positions, ZERO_ERR_DATA for a token outside the vocabulary.
 zero_status zr_lm_decode(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, const void *in, void *out);
 
 #endif

@@ -51,7 +51,7 @@ typedef struct zr_architecture {
     const char *const *model_types; // in config.json; NULL-terminated
     const char *file_prefix;        // before a tensor's name in files
     const char *(*preset_name)(int i); // NULL: there are no more
-    // Preset i, and the fields behind it in the spec; *vocab_given: among them.
+    // Preset i, and the fields after it in the spec; *vocab_given: among them.
     zero_status (*parse)(const char *spec, int preset, zr_lm_config *out, bool *vocab_given, zero_error *error);
     void (*read)(struct zr_model_json *file, zr_lm_config *out); // the file's failure is sticky
     void (*write)(const zr_lm_config *config, zr_buffer *out); // lines of the object, each with its comma

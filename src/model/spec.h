@@ -14,7 +14,7 @@ typedef struct zr_spec_field { // one of count, fraction, real is where its valu
     bool given; // set by zr_spec_parse
 } zr_spec_field;
 
-// The fields behind the preset's name. Every field may appear once; a name that does not exist is answered with the nearest that does.
+// The fields after the preset's name. Every field may appear once; a name that does not exist is answered with the nearest that does.
 zero_status zr_spec_parse(const char *spec, zr_spec_field *fields, int count, zero_error *error);
 int zr_spec_distance(const char *a, const char *b); // Levenshtein; b shorter than ZR_SPEC_WORD
 // Copies text[0..length) where it fits; a longer word is cut, and then matches no name.

@@ -4,8 +4,8 @@
 //   768,1e-05
 //   ...
 //
-// A run that begins writes the header anew, behind what the file already has, as DeepSpeed does: nothing of an earlier run is lost. A run
-// that goes on cuts the rows behind the last header back to the samples that it goes on from.
+// A run that begins writes the header anew, after what the file already has, as DeepSpeed does: nothing of an earlier run is lost. A run
+// that goes on cuts the rows after the last header back to the samples that it goes on from.
 #ifndef ZR_MONITOR_CSV_FILES_H
 #define ZR_MONITOR_CSV_FILES_H
 

@@ -27,7 +27,7 @@ typedef struct zr_metrics_step {
     zero_io io;           // of this step alone
 } zr_metrics_step;
 
-// Goes on behind the first `lines` lines of the file, which has them; 0: it is created, or emptied.
+// Goes on after the first `lines` lines of the file, which has them; 0: it is created, or emptied.
 zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, zero_error *error);
 // Steps that lines of the file tell of, and how long they took together.
 void zr_metrics_sum(const char *text, size_t length, int64_t *steps, double *milliseconds);

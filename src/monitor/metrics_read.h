@@ -16,7 +16,7 @@ typedef struct zr_metrics_reader {
 
 // RUN/metrics.jsonl. Closed whatever it answers.
 zero_status zr_metrics_reader_open(const char *run, zr_metrics_reader *out, zero_error *error);
-// The next line's object (json_decref); NULL behind the last. ZERO_ERR_DATA with the line that is no object, or too long; ZERO_ERR_IO.
+// The next line's object (json_decref); NULL after the last. ZERO_ERR_DATA with the line that is no object, or too long; ZERO_ERR_IO.
 zero_status zr_metrics_reader_next(zr_metrics_reader *reader, json_t **out, zero_error *error);
 void zr_metrics_reader_close(zr_metrics_reader *reader); // zeroed ones are fine
 

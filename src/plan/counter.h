@@ -7,7 +7,7 @@
 //   accumulator 0   [0]      [0+1]        [0+1]           [(0+1)+(2+3)]         [(0+1)+(2+3)]
 //   accumulator 1                         [2]                                   [4]
 //
-// The last of K (a power of two) leaves its sum in accumulator 0: to everything behind it the two are the same.
+// The last of K (a power of two) leaves its sum in accumulator 0: to everything after it the two are the same.
 #ifndef ZR_PLAN_COUNTER_H
 #define ZR_PLAN_COUNTER_H
 

@@ -25,10 +25,10 @@ typedef struct zr_token_file {
     zr_token_format format; // never DETECT
     zr_token_type type;
     int bytes;              // of one token
-    int64_t count;          // tokens, with the ends that were put behind documents
+    int64_t count;          // tokens, with the ends that were put after documents
     int64_t stored;         // tokens in the file
     int64_t documents;      // 0: the format does not tell them apart
-    int32_t end;            // an id that is read behind each document, though the file has it not; -1: none
+    int32_t end;            // an id that is read after each document, though the file has it not; -1: none
     const char *tokens;     // (count x bytes), not aligned; valid until the file is closed
     zr_mapped_file ids, index;
     const char *lengths, *pointers, *first_sequences; // inside `index`: int32 (sequences), int64 (sequences), int64 (documents + 1)
@@ -47,7 +47,7 @@ zero_status zr_token_file_check_length(const zr_token_file *file, zero_error *er
 void zr_token_file_read(const zr_token_file *file, int64_t first, int64_t count, int32_t *out);
 // Where document d begins among the tokens of the file and how many of them it has; 0 <= d < documents.
 void zr_token_file_document(const zr_token_file *file, int64_t d, int64_t *first, int64_t *count);
-// From here on `end` is read behind each document, where the format tells them apart and none of them ends with it (of up to 4,096
+// From here on `end` is read after each document, where the format tells them apart and none of them ends with it (of up to 4,096
 // that are looked at): sets that were made without an end token. end -1: nothing changes.
 void zr_token_file_end_documents(zr_token_file *file, int32_t end);
 // Refuses ids outside [0, vocabulary) among tokens [first, first+count), naming the first of them, its position and the file.

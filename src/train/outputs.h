@@ -13,7 +13,7 @@ typedef struct zr_outputs {
     int lock;           // -1: not held
     bool created;       // the directory is ours
     zr_metrics *metrics;
-    int64_t lost_steps; // of an earlier attempt, behind what zr_outputs_go_on kept
+    int64_t lost_steps; // of an earlier attempt, after what zr_outputs_go_on kept
     double lost_milliseconds;
 } zr_outputs;
 
@@ -41,7 +41,7 @@ enum { ZR_OUTPUTS_MARK = 64 };
 zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK], zero_error *error);
 bool zr_outputs_sees(const char *directory, const char *name);
 void zr_outputs_unmark(const char *directory, const char *name);
-zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines, zero_error *error); // lines of the metrics; those behind them are cut off
+zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines, zero_error *error); // lines of the metrics; those after them are cut off
 bool zr_outputs_are_of(const char *directory, const char *job); // not under the lock
 // Closes; with `discard` a directory that holds no step of a run is removed again. Zeroed outputs (lock -1) are fine.
 void zr_outputs_close(zr_outputs *outputs, bool discard);

@@ -63,7 +63,7 @@ zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_err
 // Collective, once the last model could not be written (status, error): a checkpoint where there is none of the last step; the error says what to do.
 zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *error);
 bool zr_train_is_fatal(zero_status status); // the communicator itself has failed: there is no run to go on with
-// Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies. owed: what comes behind the step has not been done.
+// Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies. owed: what comes after the step has not been done.
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error);
 // The path that the arithmetic of these options takes: "avx2", ...
 const char *zr_train_instructions(const zero_train_options *options);

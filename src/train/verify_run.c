@@ -30,7 +30,7 @@ typedef struct verify {
     zr_run_config config;       // config.json
     char *from, *to;            // checkpoints
     char backend[40];           // of the replay
-    int64_t resumed;            // the last step behind `from` that it went on from, config.json being of what came then; 0: none is known
+    int64_t resumed;            // the last step after `from` that it went on from, config.json being of what came then; 0: none is known
     // its lines between the two checkpoints; rank 0
     zr_metrics_reader metrics;  // at the first that is not compared yet
     zero_error unread;          // why they could not be read on
@@ -214,7 +214,7 @@ static zero_status open_run(verify *v, zero_error *error)
     return zr_metrics_reader_open(v->options->run, &v->metrics, error);
 }
 
-// The line of a step, and the reader behind it; NULL where the run has none.
+// The line of a step, and the reader after it; NULL where the run has none.
 static json_t *line_of(verify *v, int64_t step)
 {
     json_t *line;

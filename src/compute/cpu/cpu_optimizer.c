@@ -63,7 +63,7 @@ INLINE void fetch_ahead(const update_job *job, zero_dtype gradient, int64_t i)
     __builtin_prefetch((const char *)job->at.gradient + (i + AHEAD) * (gradient == ZERO_F32 ? 4 : 2));
 }
 
-// The copy follows behind: were it to round what has just been divided, the processor's queues would fill with instructions
+// The copy follows after: were it to round what has just been divided, the processor's queues would fill with instructions
 // that wait for the divider. copy: ZERO_F32 where none is wanted.
 INLINE void vectors_over(vector_body *body, update_job job, zero_dtype gradient, zero_dtype copy, int64_t i,
                          int64_t end)
