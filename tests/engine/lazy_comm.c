@@ -328,7 +328,8 @@ static zero_status all_reduce_small(zero_comm *comm, void *data, int64_t count, 
 
 static zero_status barrier(zero_comm *comm, zero_error *error)
 {
-    return all_reduce_small(comm, NULL, 0, ZERO_F32, ZR_SUM, error);
+    float nothing = 0;
+    return all_reduce_small(comm, &nothing, 1, ZERO_F32, ZR_SUM, error);
 }
 
 static zero_status send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error)

@@ -19,6 +19,7 @@
 #include "lazy_tiers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 2, MOST_AWAITS = 256, EACH = SANITIZED ? 9 : 1 };
@@ -129,8 +130,11 @@ static void list_awaits(const zr_plan *plan)
     for (zr_pass_kind pass = 0; pass < ZR_PASS_COUNT; pass++)
         for (int at = 0; at < plan->program.passes[pass].count; at++) {
             const zr_instruction *i = &plan->program.passes[pass].at[at];
-            if (i->code == ZR_AWAIT && test.count < MOST_AWAITS)
-                test.at[test.count++] = (await_at){pass, at, *i, NEEDED, NEEDED};
+            if (i->code != ZR_AWAIT)
+                continue;
+            if (test.count == MOST_AWAITS || at >= ZR_COUNT(test.without.at[0]))
+                abort();
+            test.at[test.count++] = (await_at){pass, at, *i, NEEDED, NEEDED};
         }
 }
 
