@@ -8,7 +8,14 @@
 
 typedef struct zr_queue zr_queue;
 
-typedef enum zr_update_kind { ZR_UPDATE_ADAMW, ZR_UPDATE_ADAM_L2, ZR_UPDATE_SGD, ZR_UPDATE_ADAGRAD, ZR_UPDATE_LION } zr_update_kind;
+typedef enum zr_update_kind {
+    ZR_UPDATE_ADAMW,
+    ZR_UPDATE_ADAM_L2,
+    ZR_UPDATE_SGD,
+    ZR_UPDATE_ADAGRAD,
+    ZR_UPDATE_LION,
+    ZR_UPDATE_KINDS
+} zr_update_kind;
 
 typedef struct zr_update { // one elementwise update by formulas.md; state vectors: adam m, v; sgd buf; adagrad s; lion m
     zr_update_kind kind;

@@ -67,6 +67,7 @@ zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, do
         [ZR_OPTIMIZER_ADAMW] = ZR_UPDATE_ADAMW,     [ZR_OPTIMIZER_ADAM_L2] = ZR_UPDATE_ADAM_L2, [ZR_OPTIMIZER_SGD] = ZR_UPDATE_SGD,
         [ZR_OPTIMIZER_ADAGRAD] = ZR_UPDATE_ADAGRAD, [ZR_OPTIMIZER_LION] = ZR_UPDATE_LION,       [ZR_OPTIMIZER_LAMB] = ZR_UPDATE_ADAMW,
     };
+    static_assert(ZR_COUNT(kinds) == ZR_OPTIMIZER_KINDS, "each optimizer has an update");
     const zr_optimizer_spec *spec = &engine->config->optimizer;
     double betas[2];
     zr_schedule_betas(&engine->config->schedule, engine->updates, (double[]){spec->beta1, spec->beta2}, betas);

@@ -199,6 +199,7 @@ static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr
         [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
+    static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
     by_kind[update->kind](queue, update, n, at);
 }
 

@@ -57,6 +57,7 @@ static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr
         [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
+    static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
     for (int64_t i = 0; i < n; i++) {
         by_kind[update->kind](update, at->master + i, at->state0 ? at->state0 + i : NULL,
                               at->state1 ? at->state1 + i : NULL,
