@@ -116,7 +116,6 @@ zero_status zr_grads_fetch_sums(zero_engine *engine, const zr_instruction *i, ze
 zero_status zr_grads_store_sum(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_grads_await_travel(zero_engine *engine, int piece, zero_error *error); // of its sums
 zr_sum_slots zr_grads_sum_slots(const zero_engine *engine); // of the micro-batch under way
-int64_t zr_grads_sum_bytes(const zr_piece *piece);
 char *zr_grads_reduced_shard(const zero_engine *engine, int piece, int slot); // of an accumulator; in memory
 zr_span zr_own_shard(const zero_engine *engine, int piece);
 const void *zr_own_shard_gradient(const zero_engine *engine, int piece); // of the step, once its last micro-batch is in; in memory

@@ -1,6 +1,7 @@
 // Instructions that exchange with other ranks: parameters are gathered, gradients summed into their
 // owners' accumulators, versions published and released.
 #include "engine/execute.h"
+#include "plan/piece_sums.h"
 
 #include <string.h>
 
@@ -36,7 +37,7 @@ static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, z
 static zero_status gather_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[i->piece];
-    int64_t bytes = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    int64_t bytes = zr_piece_sum_bytes(piece);
     char *own = zr_place_at(engine, i->place) + engine->comm->rank * bytes;
     const void *sum = zr_own_shard_gradient(engine, i->piece);
     if (own != sum)
@@ -67,7 +68,7 @@ zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero
     const zr_sum_target to = {zr_grads_reduced_shard(engine, i->piece, place.slot),
                               piece->accumulator_dtype, place.adds, piece->shard};
     if (piece->state_tier != ZERO_TIER_device)
-        engine->offload.to_host += zr_grads_sum_bytes(piece);
+        engine->offload.to_host += zr_piece_sum_bytes(piece);
     return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, i->piece, i->place.first,
                          piece->shard, piece->gradient_dtype, &to, &engine->reducing[i->piece], error);
 }

@@ -1,6 +1,7 @@
 // Gradients of a micro-batch (contract 4): bound where units add their contributions in fp32, rounded
 // once where gradients have 16 bits, summed into the owner's accumulator, which may lie on NVMe.
 #include "engine/execute.h"
+#include "plan/piece_sums.h"
 
 #include <string.h>
 
@@ -65,16 +66,6 @@ zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zer
     return ZERO_OK;
 }
 
-static bool accumulates_on_nvme(const zr_piece *piece)
-{
-    return piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme;
-}
-
-int64_t zr_grads_sum_bytes(const zr_piece *piece)
-{
-    return piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
-}
-
 zr_sum_slots zr_grads_sum_slots(const zero_engine *engine)
 {
     return zr_sum_slots_of(&engine->plan->settings, engine->micro_batch);
@@ -85,7 +76,7 @@ zr_sum_slots zr_grads_sum_slots(const zero_engine *engine)
 char *zr_grads_reduced_shard(const zero_engine *engine, int piece, int slot)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    if (accumulates_on_nvme(p))
+    if (zr_piece_sums_on_nvme(p))
         return zr_place_at(engine, (zr_place){ZR_SPACE_STAGED_SUMS, p->accumulator_first});
     if (p->accumulator_first >= 0) {
         zr_store *store = zr_vector_store((zero_engine *)engine, piece, ZR_VECTOR_GRADIENT);

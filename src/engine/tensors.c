@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "engine/engine_state.h"
+#include "plan/piece_sums.h"
 
 #include <string.h>
 
@@ -140,7 +141,7 @@ zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_
 {
     ZERO_TRY(zr_delayed_join(engine, error));
     const zr_piece *p = &engine->plan->pieces[piece];
-    if (p->kind == ZERO_TRAINABLE && p->state_tier == ZERO_TIER_nvme)
+    if (zr_piece_sums_on_nvme(p))
         return zr_slabs_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);
     const zr_portion whole = {zr_own_shard(engine, piece), p->accumulator_dtype, (char *)zr_own_shard_gradient(engine, piece)};
     return visit(user, &whole, error);
@@ -154,7 +155,7 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     part first = {.piece = -1};
     next_part(engine->plan, name, &first);
     const zr_piece *piece = &engine->plan->pieces[first.piece];
-    if (piece->grad_first < 0)
+    if (!zr_piece_collects(piece))
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient", name);
     ZERO_TRY(read_tensor(engine, zr_engine_visit_gradient, name, out, error));
     float factor = piece->kind == ZERO_TRAINABLE ? (float)(1 / engine->gradient_scale) : 1;

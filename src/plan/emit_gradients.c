@@ -1,11 +1,7 @@
 // Gradients of a micro-batch, around the visits of backward: opened, sealed, reduced into the owners'
 // accumulators (contract 4). reduction.c has found when and where.
 #include "plan/emit.h"
-
-static bool accumulates_on_nvme(const zr_piece *piece)
-{
-    return piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme;
-}
+#include "plan/piece_sums.h"
 
 static int64_t window_bytes(const zr_piece *piece, int ranks)
 {
@@ -43,7 +39,7 @@ static void open_piece(zr_emitter *e, int visit, int p)
         take_window(e, p);
     } else {
         place = (zr_place){ZR_SPACE_OPEN_SUMS, open_place(e, visit, p)};
-        zr_emit_await_place(e, ZR_ALWAYS, place, piece->padded * (int64_t)sizeof(float));
+        zr_emit_await_place(e, ZR_ALWAYS, place, zr_piece_open_bytes(piece));
     }
     zr_emit(e, &(zr_instruction){.code = ZR_OPEN, .piece = p, .place = place});
 }
@@ -80,7 +76,7 @@ static void seal(zr_emitter *e, int v, int p)
         zr_emit(e, &(zr_instruction){.code = ZR_ROUND, .piece = p, .place = place,
                                      .from = {ZR_SPACE_OPEN_SUMS, open_place(e, v, p)}});
     }
-    if (accumulates_on_nvme(piece))
+    if (zr_piece_sums_on_nvme(piece))
         zr_emit_take_staged(e, p);
     zr_emit(e, &(zr_instruction){.code = ZR_REDUCE, .piece = p, .place = place,
                                  .bytes = (plan->ranks - 1) * zr_piece_gradient_shard_bytes(piece),
@@ -91,7 +87,7 @@ static void seal(zr_emitter *e, int v, int p)
 static void end_reduction(zr_emitter *e, int p)
 {
     zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_SUM, p);
-    if (!accumulates_on_nvme(&e->plan->pieces[p]))
+    if (!zr_piece_sums_on_nvme(&e->plan->pieces[p]))
         return;
     zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .when = ZR_LAST, .piece = p});
     zr_emit_store_sum(e, p);
@@ -125,7 +121,7 @@ void zr_emit_norm(zr_emitter *e)
 {
     for (int p = 0; p < e->plan->piece_count; p++) {
         const zr_piece *piece = &e->plan->pieces[p];
-        if (piece->kind == ZERO_TRAINABLE && piece->grad_first >= 0 && !accumulates_on_nvme(piece))
+        if (piece->kind == ZERO_TRAINABLE && zr_piece_collects(piece) && !zr_piece_sums_on_nvme(piece))
             zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .piece = p});
     }
 }

@@ -6,8 +6,7 @@
 //                for the embedding's) leave the open arena after the visit that made them, and come back
 //                while the visit before the next contribution computes
 #include "plan/emit.h"
-
-#include "base/dtype.h"
+#include "plan/piece_sums.h"
 
 static bool travels(const zr_visit *visit, int i)
 {
@@ -35,14 +34,9 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
     e->fetched = ZR_MAX(e->fetched, last_visit);
 }
 
-static int64_t sum_bytes(const zr_piece *piece)
-{
-    return piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
-}
-
 static int64_t staged_bytes(const zr_plan *plan, const zr_piece *piece)
 {
-    return zr_accumulators(&plan->settings) * sum_bytes(piece);
+    return zr_accumulators(&plan->settings) * zr_piece_sum_bytes(piece);
 }
 
 static zr_place staged_place(const zr_piece *piece)
@@ -55,7 +49,7 @@ static void fetch_sum(zr_emitter *e, int p)
     const zr_piece *piece = &e->plan->pieces[p];
     zr_emit_await_place(e, ZR_LATER, staged_place(piece), staged_bytes(e->plan, piece));
     zr_emit(e, &(zr_instruction){.code = ZR_FETCH, .when = ZR_LATER, .piece = p,
-                                 .place = staged_place(piece), .bytes = sum_bytes(piece),
+                                 .place = staged_place(piece), .bytes = zr_piece_sum_bytes(piece),
                                  .slot = {ZR_SLOT_TRAVELLED, p}});
 }
 
@@ -96,27 +90,22 @@ void zr_emit_store_sum(zr_emitter *e, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
     zr_emit(e, &(zr_instruction){.code = ZR_STORE, .piece = p, .from = staged_place(piece),
-                                 .bytes = sum_bytes(piece), .slot = {ZR_SLOT_TRAVELLED, p}});
+                                 .bytes = zr_piece_sum_bytes(piece), .slot = {ZR_SLOT_TRAVELLED, p}});
 }
 
 void zr_emit_await_transfers(zr_emitter *e)
 {
     for (int p = 0; p < e->plan->piece_count; p++) {
         const zr_piece *piece = &e->plan->pieces[p];
-        if (piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme)
+        if (zr_piece_sums_on_nvme(piece))
             zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_TRAVELLED, p);
     }
-}
-
-static int64_t parked_bytes(const zr_piece *piece)
-{
-    return piece->padded * (int64_t)sizeof(float);
 }
 
 static void move_parked(zr_emitter *e, zr_code code, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    int64_t bytes = parked_bytes(&e->plan->pieces[visit->stream]);
+    int64_t bytes = zr_piece_open_bytes(&e->plan->pieces[visit->stream]);
     const zr_place open = {ZR_SPACE_OPEN_SUMS, visit->open_first};
     const zr_place stored = {ZR_SPACE_STORED, e->plan->pieces[visit->stream].parked_first};
     const zr_slot slot = {ZR_SLOT_PARKED, visit->stream};
@@ -131,7 +120,7 @@ static void begin_return(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
     zr_emit_await_place(e, ZR_ALWAYS, (zr_place){ZR_SPACE_OPEN_SUMS, visit->open_first},
-                        parked_bytes(&e->plan->pieces[visit->stream]));
+                        zr_piece_open_bytes(&e->plan->pieces[visit->stream]));
     move_parked(e, ZR_FETCH, v);
     e->returned = v;
 }

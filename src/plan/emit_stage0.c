@@ -2,24 +2,22 @@
 // (the baseline of section 5). The gradient is reduced shard by shard as in every stage and gathered
 // once a step, because each rank then updates everything.
 #include "plan/emit.h"
-
-#include "base/dtype.h"
+#include "plan/piece_sums.h"
 
 static void gather_gradients(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
-        if (piece->grad_first < 0)
+        if (!zr_piece_collects(piece))
             continue;
-        int64_t shard = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
         zr_emit_await_readers(e, ZR_ALWAYS, piece->whole.space, p);
         zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .piece = p, .place = piece->whole,
-                                     .bytes = (plan->ranks - 1) * shard,
+                                     .bytes = (plan->ranks - 1) * zr_piece_sum_bytes(piece),
                                      .slot = {ZR_SLOT_GATHER, p}});
     }
     for (int p = 0; p < plan->piece_count; p++)
-        if (plan->pieces[p].grad_first >= 0)
+        if (zr_piece_collects(&plan->pieces[p]))
             zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, p);
 }
 

@@ -3,6 +3,7 @@
 // when gradient bytes are held (reduction.c): in a whole window, or in slots that are given back once
 // they are reduced.
 #include "plan/emit.h"
+#include "plan/piece_sums.h"
 
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
 {
@@ -20,14 +21,15 @@ void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
-                                     .when = piece->grad_first >= 0 ? trained : others,
+                                     .when = zr_piece_collects(piece) ? trained : others,
                                      .piece = p,
                                      .place = {ZR_SPACE_PARAMETERS, piece->full_first},
                                      .bytes = (plan->ranks - 1) * zr_piece_shard_bytes(piece),
                                      .slot = {ZR_SLOT_GATHER, p}});
     }
     for (int p = 0; p < plan->piece_count; p++)
-        zr_emit_await(e, plan->pieces[p].grad_first >= 0 ? trained : others, ZR_SLOT_GATHER, p);
+        zr_emit_await(e, zr_piece_collects(&plan->pieces[p]) ? trained : others,
+                      ZR_SLOT_GATHER, p);
 }
 
 // Peers copied this shard after the last update.

@@ -2,6 +2,7 @@
 // scalars that all ranks share (zr_when): whether its gradient is finite, and whether its update is
 // made beside the next step.
 #include "plan/emit.h"
+#include "plan/piece_sums.h"
 
 void zr_emit_boundary(zr_emitter *e)
 {
@@ -26,10 +27,10 @@ void zr_emit_update(zr_emitter *e)
     const zr_plan *plan = e->plan;
     const zr_slot none = {0};
     for (int p = 0; p < plan->piece_count && e->stage->before_update; p++)
-        if (plan->pieces[p].grad_first >= 0)
+        if (zr_piece_collects(&plan->pieces[p]))
             e->stage->before_update(e, p);
     for (int p = 0; p < plan->piece_count; p++)
-        if (plan->pieces[p].grad_first >= 0 && plan->pieces[p].kind == ZERO_BUFFER)
+        if (zr_piece_collects(&plan->pieces[p]) && plan->pieces[p].kind == ZERO_BUFFER)
             update(e, ZR_FINITE, ZR_PART_MEAN, p, none);
     update(e, ZR_AT_ONCE, ZR_PART_GROUPS, -1, none);
     if (plan->settings.delayed)

@@ -2,8 +2,8 @@
 // exchange, bytes that move between tiers (contracts 5 and 8). The engine counts the same as it runs.
 #include "plan/plan_parts.h"
 
-#include "base/dtype.h"
 #include "base/message.h"
+#include "plan/piece_sums.h"
 
 // An instruction that a step runs unless something is so already, or somebody else writes weights.
 static bool counts(zr_when when)
@@ -60,7 +60,7 @@ void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved
     if (gathers && piece->parameter_tier != ZERO_TIER_device)
         moved->to_device += zr_piece_shard_bytes(piece);
     if (i->code == ZR_REDUCE && piece->state_tier != ZERO_TIER_device)
-        moved->to_host += piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+        moved->to_host += zr_piece_sum_bytes(piece);
 }
 
 // Both kinds of pass gather the pieces that are kept, whichever comes first.

@@ -1,7 +1,7 @@
 #include "plan/lives.h"
 
 #include "base/alloc.h"
-#include "base/dtype.h"
+#include "plan/piece_sums.h"
 
 typedef struct walk {
     const zr_plan *plan;
@@ -17,13 +17,12 @@ typedef struct walk {
 
 static int64_t bytes_of(const zr_plan *plan, const zr_piece *piece, zr_space space)
 {
-    int64_t sum = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
     switch (space) {
     case ZR_SPACE_GATHERED: return plan->ranks * zr_piece_shard_bytes(piece);
     case ZR_SPACE_GRADIENTS: return plan->ranks * zr_piece_gradient_shard_bytes(piece);
-    case ZR_SPACE_OPEN_SUMS: return piece->padded * (int64_t)sizeof(float);
+    case ZR_SPACE_OPEN_SUMS: return zr_piece_open_bytes(piece);
     case ZR_SPACE_STAGED_PARAMETERS: return zr_piece_shard_bytes(piece);
-    default: return zr_accumulators(&plan->settings) * sum;
+    default: return zr_accumulators(&plan->settings) * zr_piece_sum_bytes(piece);
     }
 }
 
@@ -103,7 +102,7 @@ static void reduce(walk *w, const zr_instruction *i)
 {
     const zr_piece *piece = &w->plan->pieces[i->piece];
     touch(w, i->piece, ZR_SPACE_GRADIENTS);
-    if (piece->kind != ZERO_TRAINABLE || piece->state_tier != ZERO_TIER_nvme)
+    if (!zr_piece_sums_on_nvme(piece))
         return;
     if (piece->fetched_with < 0)
         begin(w, i->piece, (zr_place){ZR_SPACE_STAGED_SUMS, piece->accumulator_first});

@@ -1,6 +1,7 @@
 #include "plan/predict.h"
 
 #include "base/dtype.h"
+#include "plan/piece_sums.h"
 
 static double bytes_at(double bytes, double rate)
 {
@@ -73,7 +74,7 @@ static double norm_seconds(const zr_plan *plan, const zr_speed *speed)
     double bytes = 0;
     for (int p = 0; p < plan->piece_count; p++)
         if (plan->pieces[p].state_first >= 0)
-            bytes += (double)(plan->pieces[p].shard * (int64_t)zero_dtype_bytes(plan->pieces[p].accumulator_dtype));
+            bytes += (double)zr_piece_sum_bytes(&plan->pieces[p]);
     return bytes_at(bytes, speed->copy);
 }
 

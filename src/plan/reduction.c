@@ -15,6 +15,7 @@
 
 #include "base/dtype.h"
 #include "plan/first_fit.h"
+#include "plan/piece_sums.h"
 
 static void take_whole(zr_plan *plan)
 {
@@ -44,14 +45,9 @@ static bool collects_apart(const zr_piece *piece)
     return piece->gradient_dtype != ZERO_F32 || is_parked(piece);
 }
 
-static bool accumulates_on_nvme(const zr_piece *piece)
-{
-    return piece->kind == ZERO_TRAINABLE && piece->state_tier == ZERO_TIER_nvme;
-}
-
 static int64_t accumulator_bytes(const zr_plan *plan, const zr_piece *piece)
 {
-    return zr_accumulators(&plan->settings) * piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    return zr_accumulators(&plan->settings) * zr_piece_sum_bytes(piece);
 }
 
 // Where the sum collects before it is written to NVMe, and what it is added to before.
@@ -72,7 +68,7 @@ static void open_piece(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
     if (collects_apart(piece))
-        piece->open_first = zr_first_fit_take(&b->open, number, piece->padded * (int64_t)sizeof(float));
+        piece->open_first = zr_first_fit_take(&b->open, number, zr_piece_open_bytes(piece));
     else
         take_slot(b, number);
 }
@@ -84,7 +80,7 @@ static void seal_piece(backward *b, int number, int visit)
         take_slot(b, number);
         zr_first_fit_give_back(&b->open, number);
     }
-    if (accumulates_on_nvme(piece) && piece->fetched_with < 0)
+    if (zr_piece_sums_on_nvme(piece) && piece->fetched_with < 0)
         take_staged(b, number);
     piece->sealed_at = visit;
     b->plan->sealed[b->plan->sealed_count++] = number;
@@ -102,7 +98,7 @@ static void reduce_oldest(backward *b, int visit, int due)
         b->waiting -= plan->pieces[number].padded;
         if (!zr_plan_whole_gradients(plan))
             zr_first_fit_give_back(&b->window, number);
-        if (accumulates_on_nvme(&plan->pieces[number]))
+        if (zr_piece_sums_on_nvme(&plan->pieces[number]))
             zr_first_fit_give_back(&b->staged, number);
     }
 }
@@ -126,7 +122,7 @@ static void fetch_sums(backward *b, int v)
         const zr_unit_plan *unit = &plan->units[visit->unit];
         for (int i = 0; i < unit->piece_count; i++) {
             zr_piece *piece = &plan->pieces[unit->pieces[i]];
-            if (!accumulates_on_nvme(piece) || piece->fetched_with >= 0 || seals_at(plan, unit->pieces[i], visit, ahead) < 0)
+            if (!zr_piece_sums_on_nvme(piece) || piece->fetched_with >= 0 || seals_at(plan, unit->pieces[i], visit, ahead) < 0)
                 continue;
             piece->fetched_with = v;
             take_staged(b, unit->pieces[i]);
@@ -144,7 +140,7 @@ static void take_returning(backward *b, int v)
     const zr_piece *piece = &plan->pieces[visit->stream];
     visit->returns = is_parked(piece) && piece->first_backward != visit->unit;
     if (visit->returns)
-        visit->open_first = zr_first_fit_take(&b->open, visit->stream, piece->padded * (int64_t)sizeof(float));
+        visit->open_first = zr_first_fit_take(&b->open, visit->stream, zr_piece_open_bytes(piece));
 }
 
 static void begin_visit(backward *b, int v)
@@ -216,9 +212,9 @@ static void place_accumulators(zr_plan *plan)
             continue;
         if (is_parked(piece)) {
             piece->parked_first = plan->parked_bytes;
-            plan->parked_bytes += piece->padded * (int64_t)sizeof(float);
+            plan->parked_bytes += zr_piece_open_bytes(piece);
         }
-        if (own_vector && !accumulates_on_nvme(piece)) {
+        if (own_vector && !zr_piece_sums_on_nvme(piece)) {
             zero_tier tier = piece->kind == ZERO_TRAINABLE ? piece->state_tier : ZERO_TIER_device;
             piece->accumulator_first = plan->accumulator_bytes[tier];
             plan->accumulator_bytes[tier] += accumulator_bytes(plan, piece);

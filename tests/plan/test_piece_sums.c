@@ -1,0 +1,43 @@
+// What is said of a piece's sums, over types, kinds and tiers.
+#include "plan/piece_sums.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+static void bytes_are_of_the_sums_own_type(void **state)
+{
+    zr_piece piece = {.shard = 2048, .padded = 3 * 2048, .gradient_dtype = ZERO_BF16};
+    piece.accumulator_dtype = ZERO_F32;
+    assert_int_equal(zr_piece_sum_bytes(&piece), 2048 * 4);
+    piece.accumulator_dtype = ZERO_BF16;
+    assert_int_equal(zr_piece_sum_bytes(&piece), 2048 * 2);
+    assert_int_equal(zr_piece_open_bytes(&piece), 3 * 2048 * 4);
+}
+
+static void only_what_is_trained_goes_on_to_nvme(void **state)
+{
+    for (int kind = ZERO_TRAINABLE; kind <= ZERO_BUFFER; kind++)
+        for (int tier = 0; tier < ZERO_TIER_COUNT; tier++) {
+            const zr_piece piece = {.kind = (zero_class)kind, .state_tier = (zero_tier)tier};
+            bool goes = kind == ZERO_TRAINABLE && tier == ZERO_TIER_nvme;
+            assert_int_equal(zr_piece_sums_on_nvme(&piece), goes);
+        }
+}
+
+static void what_has_no_place_for_a_gradient_collects_none(void **state)
+{
+    assert_true(zr_piece_collects(&(zr_piece){.grad_first = 0}));
+    assert_false(zr_piece_collects(&(zr_piece){.grad_first = -1}));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_of_the_sums_own_type),
+        cmocka_unit_test(only_what_is_trained_goes_on_to_nvme),
+        cmocka_unit_test(what_has_no_place_for_a_gradient_collects_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
