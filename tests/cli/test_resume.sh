@@ -73,7 +73,10 @@ kill_ranks() { # kill_ranks KILLS OPTION...: a run in broken whose last rank is 
     parent=$!
     last=0
     for k in $(seq $kills); do
-        for _ in $(seq 1000); do [ "$(steps_of broken)" -gt $((last + 5)) ] && break; sleep 0.01; done
+        for _ in $(seq 1000); do # steps have been made, and all ranks are there (again): the last one is rank 2
+            [ "$(steps_of broken)" -gt $((last + 5)) ] && [ "$(children_of $parent | wc -l)" -eq 3 ] && break
+            sleep 0.01
+        done
         last=$(steps_of broken)
         kill -KILL "$(children_of $parent | tail -1)" 2>/dev/null && met=$((met + 1))
         for _ in $(seq 300); do [ "$(grep -c 'restart . of' err.txt)" -ge $k ] && break; sleep 0.01; done
