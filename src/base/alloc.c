@@ -3,6 +3,7 @@
 // The only state is the test hook below: per thread, and never set outside tests.
 #include "base/alloc.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,21 @@ void *zr_realloc(void *old, size_t bytes, zero_error *error)
     if (!p)
         zr_fail(error, ZERO_ERR_MEMORY, "no memory to grow a table to %zu bytes", bytes);
     return p;
+}
+
+void *zr_list_grow(void *list, int count, int *capacity, size_t width, zero_error *error)
+{
+    if (count < *capacity)
+        return list;
+    if (*capacity > INT_MAX / 2) {
+        zr_fail(error, ZERO_ERR_MEMORY, "a list of more than %d entries", *capacity);
+        return NULL;
+    }
+    int more = ZR_MAX(32, 2 * *capacity);
+    void *grown = zr_realloc(list, (size_t)more * width, error);
+    if (grown)
+        *capacity = more;
+    return grown;
 }
 
 char *zr_strdup(const char *text, zero_error *error)

@@ -9,6 +9,9 @@ void *zr_alloc(size_t bytes, zero_error *error);  // zeroed; NULL and ZERO_ERR_M
 void *zr_realloc(void *old, size_t bytes, zero_error *error); // new bytes undefined; old stays valid on failure
 char *zr_strdup(const char *text, zero_error *error);
 char *zr_sprintf(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3); // a new string
+// The list with room for at least one more entry than `count`: itself, or, where `capacity` entries are all taken, grown to
+// twice as many. The caller stores what is returned; NULL and ZERO_ERR_MEMORY: list and capacity stay as they were.
+void *zr_list_grow(void *list, int count, int *capacity, size_t width, zero_error *error);
 void zr_free(void *p); // NULL is allowed
 
 // Tests only: the nth allocation from now (1 = the next) fails, once; 0 switches off. Per thread.

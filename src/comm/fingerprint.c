@@ -14,15 +14,13 @@ static const char *end_of(const char *text, size_t size)
 
 void zr_fingerprints_add(zr_fingerprints *list, const char *what, const char *name, const char *value, uint64_t hash)
 {
-    if (list->count == list->room && !list->failed) {
-        int room = list->room ? 2 * list->room : 64;
-        zr_fingerprint *grown = zr_realloc(list->at, (size_t)room * sizeof *grown, NULL);
-        list->failed = !grown;
-        list->at = grown ? grown : list->at;
-        list->room = grown ? room : list->room;
-    }
     if (list->failed)
         return;
+    zr_fingerprint *grown = zr_list_grow(list->at, list->count, &list->room, sizeof *grown, NULL);
+    list->failed = !grown;
+    if (!grown)
+        return;
+    list->at = grown;
     zr_fingerprint *f = &list->at[list->count++];
     *f = (zr_fingerprint){.hash = hash};
     snprintf(f->what, sizeof f->what, "%s", what);

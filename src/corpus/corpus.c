@@ -7,14 +7,10 @@
 
 static zero_status add_part(zr_corpus *corpus, zr_data_kind kind, int stream, const char *name, zr_part **out, zero_error *error)
 {
-    if (corpus->part_count == corpus->part_capacity) {
-        int capacity = corpus->part_capacity * 2 + 8;
-        zr_part *parts = zr_realloc(corpus->parts, (size_t)capacity * sizeof *parts, error);
-        if (!parts)
-            return ZERO_ERR_MEMORY;
-        corpus->parts = parts;
-        corpus->part_capacity = capacity;
-    }
+    zr_part *parts = zr_list_grow(corpus->parts, corpus->part_count, &corpus->part_capacity, sizeof *parts, error);
+    if (!parts)
+        return ZERO_ERR_MEMORY;
+    corpus->parts = parts;
     *out = &corpus->parts[corpus->part_count++];
     **out = (zr_part){.kind = kind, .stream = stream, .name = name};
     return ZERO_OK;

@@ -11,14 +11,10 @@ zero_status zr_reads_add(zr_reads *reads, const char *path, const char *option, 
 {
     if (!path || !zr_path_exists(path))
         return ZERO_OK;
-    if (reads->count == reads->capacity) {
-        int capacity = reads->capacity * 2 + 8;
-        zr_read *at = zr_realloc(reads->at, (size_t)capacity * sizeof *at, error);
-        if (!at)
-            return ZERO_ERR_MEMORY;
-        reads->at = at;
-        reads->capacity = capacity;
-    }
+    zr_read *at = zr_list_grow(reads->at, reads->count, &reads->capacity, sizeof *at, error);
+    if (!at)
+        return ZERO_ERR_MEMORY;
+    reads->at = at;
     char *copy = zr_strdup(path, error);
     if (!copy)
         return ZERO_ERR_MEMORY;

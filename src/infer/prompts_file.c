@@ -8,7 +8,7 @@
 
 #define MOST_BYTES ((size_t)1 << 30)
 
-// Room doubles: it is used up where the count is a power of two.
+// Room doubles: it is used up where the count is a power of two (zero_prompts has no field for it).
 static zero_status append(zero_prompts *out, const char *text, size_t length, zero_error *error)
 {
     if ((out->count & (out->count - 1)) == 0) {

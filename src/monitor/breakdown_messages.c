@@ -28,14 +28,11 @@ static zr_message_row *find_row(zr_messages *messages, zr_activity what, int64_t
         at++;
     if (at < messages->count && messages->rows[at].what == what && messages->rows[at].bytes == bytes)
         return &messages->rows[at];
-    if (messages->count == messages->capacity) {
-        int capacity = ZR_MAX(2 * messages->capacity, 16);
-        zr_message_row *rows = zr_realloc(messages->rows, (size_t)capacity * sizeof *rows, error);
-        if (!rows)
-            return NULL;
-        messages->rows = rows;
-        messages->capacity = capacity;
-    }
+    zr_message_row *rows =
+        zr_list_grow(messages->rows, messages->count, &messages->capacity, sizeof *rows, error);
+    if (!rows)
+        return NULL;
+    messages->rows = rows;
     memmove(&messages->rows[at + 1], &messages->rows[at], (size_t)(messages->count++ - at) * sizeof *messages->rows);
     messages->rows[at] = (zr_message_row){.what = what, .bytes = bytes};
     return &messages->rows[at];

@@ -20,16 +20,12 @@ const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
 // Room for one more of `size` bytes in a list; false, and the status says so, where there is none.
 static bool has_room(zr_emitter *e, void **list, size_t size, int count, int *capacity)
 {
-    if (e->status != ZERO_OK || count < *capacity)
-        return e->status == ZERO_OK;
-    int more = ZR_MAX(64, 2 * *capacity);
-    void *grown = zr_realloc(*list, (size_t)more * size, e->error);
+    void *grown = e->status == ZERO_OK ? zr_list_grow(*list, count, capacity, size, e->error) : NULL;
     if (!grown) {
         e->status = ZERO_ERR_MEMORY;
         return false;
     }
     *list = grown;
-    *capacity = more;
     return true;
 }
 

@@ -35,11 +35,13 @@ static void move(zr_emitter *e, zr_code code, int segment)
                                  .slot = {ZR_SLOT_KEPT, segment % 2}});
 }
 
-// The buffer that the unit writes into has been written out.
+// The buffer that the unit writes into, where it is what enters a segment, has been written out.
 void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit)
 {
-    if (zr_plan_ends_segment(e->plan, unit) && e->plan->activation_checkpoint_bytes)
-        await_buffer(e, e->plan->units[unit].segment + 1);
+    int next = e->plan->units[unit].segment + 1;
+    bool enters = zr_plan_ends_segment(e->plan, unit) && next < e->plan->segment_count;
+    if (enters && e->plan->activation_checkpoint_bytes)
+        await_buffer(e, next);
 }
 
 void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit)

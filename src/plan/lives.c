@@ -42,15 +42,11 @@ static void begin(walk *w, int piece, zr_place place)
     zr_lives *lives = w->lives;
     if (w->status != ZERO_OK || !is_followed(place.space))
         return;
-    if (lives->count == lives->capacity) {
-        int more = ZR_MAX(64, 2 * lives->capacity);
-        void *grown = zr_realloc(lives->at, (size_t)more * sizeof *lives->at, w->error);
-        w->status = grown ? ZERO_OK : ZERO_ERR_MEMORY;
-        if (!grown)
-            return;
-        lives->at = grown;
-        lives->capacity = more;
-    }
+    void *grown = zr_list_grow(lives->at, lives->count, &lives->capacity, sizeof *lives->at, w->error);
+    w->status = grown ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (!grown)
+        return;
+    lives->at = grown;
     *last_of(w, piece, place.space) = lives->count;
     int64_t bytes = bytes_of(w->plan, &w->plan->pieces[piece], place.space);
     lives->at[lives->count++] = (zr_life){place.space, piece, place.first, bytes, w->at, w->at};

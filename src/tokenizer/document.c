@@ -19,15 +19,12 @@ void zr_document_free(zr_document *document)
 
 static bool has_room(zr_document *document)
 {
-    if (document->count < document->capacity)
-        return true;
-    int capacity = document->capacity * 2 + 8;
-    zr_document_part *segments = zr_realloc(document->segments, (size_t)capacity * sizeof *segments, NULL);
+    zr_document_part *segments =
+        zr_list_grow(document->segments, document->count, &document->capacity, sizeof *segments, NULL);
     document->text.failed |= !segments;
     if (!segments)
         return false;
     document->segments = segments;
-    document->capacity = capacity;
     return true;
 }
 

@@ -21,14 +21,11 @@ zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_err
 {
     if (!span->count)
         return ZERO_OK;
-    if (stream->span_count == stream->capacity) {
-        int capacity = stream->capacity * 2 + 4;
-        zr_token_span *spans = zr_realloc(stream->spans, (size_t)capacity * sizeof *spans, error);
-        if (!spans)
-            return ZERO_ERR_MEMORY;
-        stream->spans = spans;
-        stream->capacity = capacity;
-    }
+    zr_token_span *spans =
+        zr_list_grow(stream->spans, stream->span_count, &stream->capacity, sizeof *spans, error);
+    if (!spans)
+        return ZERO_ERR_MEMORY;
+    stream->spans = spans;
     stream->spans[stream->span_count] = *span;
     stream->spans[stream->span_count++].first = stream->count;
     stream->count += span->count;

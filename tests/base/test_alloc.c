@@ -3,6 +3,8 @@
 
 #include "base/alloc.h"
 
+#include <limits.h>
+
 // The sanitizers end the program at an impossible size, unless this says that NULL is wanted, as without them.
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
@@ -64,6 +66,30 @@ static void the_nth_allocation_fails_once(void **state)
     zr_free(p);
 }
 
+// It grows only where it is full, keeps what is in it, and stays as it was where there is no memory.
+static void a_full_list_grows(void **state)
+{
+    int *list = NULL, capacity = 0;
+    for (int i = 0; i < 1000; i++) {
+        int before = capacity, *grown = zr_list_grow(list, i, &capacity, sizeof *list, NULL);
+        assert_non_null(grown);
+        assert_true(capacity > i && (i == before || (capacity == before && grown == list)));
+        list = grown;
+        list[i] = i;
+    }
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(list[i], i);
+    int before = capacity;
+    zr_alloc_fail_at(1);
+    assert_null(zr_list_grow(list, capacity, &capacity, sizeof *list, NULL));
+    assert_int_equal(capacity, before);
+    zr_free(list);
+    int most = INT_MAX / 2 + 1;
+    zero_error error;
+    assert_null(zr_list_grow(NULL, most, &most, 1, &error));
+    assert_int_equal(error.status, ZERO_ERR_MEMORY);
+}
+
 static void a_failed_realloc_leaves_the_old(void **state)
 {
     char *p = zr_strdup("kept", NULL);
@@ -113,7 +139,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_zeroed_and_copied),      cmocka_unit_test(impossible_sizes_are_errors),
-        cmocka_unit_test(the_nth_allocation_fails_once),    cmocka_unit_test(a_failed_realloc_leaves_the_old),
+        cmocka_unit_test(the_nth_allocation_fails_once),
+        cmocka_unit_test(a_full_list_grows),
+        cmocka_unit_test(a_failed_realloc_leaves_the_old),
         cmocka_unit_test(buffers_grow_and_stay_terminated), cmocka_unit_test(a_buffer_s_failure_is_sticky),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -282,8 +282,6 @@ static const listed redundant[] = {
      "what comes back has been awaited for its place, and before that it had arrived"},
     {MICRO_BATCH, ZR_SLOT_KEPT, ZR_ALWAYS, ZR_SPACE_NONE, ENDED,
      "a buffer is awaited before it is written, and again before it travels"},
-    {MICRO_BATCH, ZR_SLOT_KEPT, ZR_ALWAYS, ZR_SPACE_NONE, NEXT,
-     "the boundary that enters the last unit is in no buffer"},
     {EVALUATION, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_GATHERED, PASSED, "as in a micro-batch"},
     {EVALUATION, ZR_SLOT_READERS, ZR_STALE, ZR_SPACE_GATHERED, PASSED, "as in a micro-batch"},
     {EVALUATION, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_GATHERED, ENTERED, "as in a micro-batch"},
