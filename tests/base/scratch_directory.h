@@ -2,13 +2,11 @@
 #ifndef TESTS_BASE_SCRATCH_DIRECTORY_H
 #define TESTS_BASE_SCRATCH_DIRECTORY_H
 
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "base/file.h"
 #include <dirent.h>

@@ -4,12 +4,10 @@
 
 #include <pthread.h>
 #include <string.h>
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 enum { SLOT_SMALL, SLOT_ODD, SLOT_LARGE, SLOT_LONG, SLOTS };
 static const char *const slot_names[] = {"small", "odd", "large", "long"};

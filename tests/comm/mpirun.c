@@ -6,12 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// clang-format off
 #include <stdarg.h>
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 char *mpirun_program;
 

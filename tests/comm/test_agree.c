@@ -4,12 +4,10 @@
 #include "comm/agree.h"
 
 #include <stdio.h>
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 static zero_status fail_here(zero_comm *comm, void *user, zero_error *error)
 {

@@ -3,12 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 #define ROOM (9 << 20)
 

@@ -4,12 +4,10 @@
 #include "base/clock.h"
 
 #include <string.h>
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 static zero_status run_exercise(zero_comm *comm, void *user, zero_error *error)
 {

@@ -2,12 +2,10 @@
 #include "comm/environment.h"
 
 #include <string.h>
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 #define MAX_SET 12
 

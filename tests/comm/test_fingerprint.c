@@ -5,12 +5,10 @@
 
 #include <stdio.h>
 #include <string.h>
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 enum { RANKS = 4, THINGS = 100 };
 

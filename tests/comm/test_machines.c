@@ -11,12 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 #define SLOTS 2
 #define SHARD 2048 // elements

@@ -11,12 +11,10 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 // ---- a rank ----
 

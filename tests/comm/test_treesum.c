@@ -7,12 +7,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-// clang-format on
 
 static const zero_dtype dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
 

@@ -2,13 +2,11 @@
 // updates that do everything as late as they may (lazy_comm.h, lazy_tiers.h). Then a rank fails, or
 // bits change; or the AWAIT is on a list of those that something else stands in for, each with its
 // reason (await_reasons.h).
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "../sanitizers.h"
 #include "await_reasons.h"

@@ -1,13 +1,11 @@
 // A run that is saved, ended and loaded goes on to the same bits; and a checkpoint is the same training on any number of ranks, at any
 // stage, on any tier.
 #define _GNU_SOURCE
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "harness.h"
 #include "base/alloc.h"

@@ -1,12 +1,10 @@
 // An update beside the next step (ZeRO-Offload section 5.2): nothing changes before it starts, from then on every gradient is one update
 // old, and bits depend neither on where states lie, nor on how long the update takes, nor on who looks between two steps.
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "harness.h"
 #include "io/scratch.h"

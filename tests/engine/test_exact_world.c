@@ -1,12 +1,10 @@
 // exact_world: the same bits on 1, 2, 4 and 8 ranks that share one global batch of equal micro-batches, at every stage, in every policy, on
 // every tier; and a run that is saved on some goes on to them on others.
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "../sanitizers.h"
 #include "base/file.h"

@@ -1,11 +1,9 @@
 // Masked targets: loss and gradient of a step are means over all of its targets, however its samples are cut into ranks and micro-batches.
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "base/errors.h"
 #include "harness.h"

@@ -1,13 +1,11 @@
 // A step after the first ones allocates nothing and asks the kernel for nothing but to wait: in a child process whose threads
 // all stand behind a seccomp filter, and whose allocator ends it.
 #define _GNU_SOURCE
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 #include "../sanitizers.h"
 #include "harness.h"
 

@@ -1,12 +1,10 @@
 // Wherever model states lie, a run is the same run: the same bits for every tier, sub-group, stage, number of ranks and kind of I/O.
 // That bytes planned are bytes held and moved is asserted by the engine in every step of these runs.
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "harness.h"
 #include "io/scratch.h"

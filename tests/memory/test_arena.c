@@ -1,13 +1,11 @@
 // Arenas: alignment, zeros, memory that is really there, exact accounting, and refusals. The linker's --wrap puts the
 // functions below between, so that the kernel can be made to refuse.
 #define _GNU_SOURCE
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "base/cpu.h"
 #include "memory/arena.h"

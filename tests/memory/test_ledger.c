@@ -1,11 +1,9 @@
 // Bytes by category: held, peak, and the check against the plan.
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "memory/ledger.h"
 #include <string.h>

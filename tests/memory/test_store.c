@@ -1,11 +1,9 @@
 // The stores of every tier: what is committed is what is fetched, ranges outside are refused, and the ledger knows.
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "memory/store.h"
 #include <stdlib.h>

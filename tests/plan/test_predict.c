@@ -1,11 +1,9 @@
 // A predicted step is made of what the plan says moves and what the machine was measured to do, and of nothing else.
-// clang-format off
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-// clang-format on
 
 #include "fixture.h"
 #include "plan/predict.h"
