@@ -22,7 +22,9 @@
 #define ZERO_ENGINE_H
 
 #include <zero/comm.h>
+#include <zero/memory.h>
 #include <zero/model.h>
+#include <zero/traffic.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,48 +60,6 @@ typedef struct zero_step_info {
     double loss_scale;  // by which fp16 multiplied this step's loss; 0 in other precisions
 } zero_step_info;
 
-#define ZERO_MEMORY_CATEGORIES(X) X(parameters) X(gradients) X(optimizer) X(activations) X(checkpoints) X(communication) X(workspace)
-typedef enum zero_memory_category {
-#define ZERO_MEMORY_ENUM(name) ZERO_MEM_##name,
-    ZERO_MEMORY_CATEGORIES(ZERO_MEMORY_ENUM)
-#undef ZERO_MEMORY_ENUM
-    ZERO_MEM_COUNT
-} zero_memory_category;
-
-#define ZERO_TIERS(X) X(device) X(host) X(nvme)
-typedef enum zero_tier { // where bytes are; on the CPU backend device and host are two budgets of one memory
-#define ZERO_TIER_ENUM(name) ZERO_TIER_##name,
-    ZERO_TIERS(ZERO_TIER_ENUM)
-#undef ZERO_TIER_ENUM
-    ZERO_TIER_COUNT
-} zero_tier;
-
-typedef struct zero_memory { // bytes of this rank; a piece that all ranks map is counted at the owner of each shard
-    int64_t planned[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
-    int64_t held[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
-} zero_memory;
-
-typedef struct zero_io { // bytes of this rank that moved between tiers since the engine was made
-    int64_t to_host, to_device;       // between device and host
-    int64_t nvme_read, nvme_written;
-} zero_io;
-ZERO_API zero_io zero_io_between(const zero_io *before, const zero_io *after); // what was added; NULL: nothing yet
-
-#define ZERO_COMM_OPS(X) X(all_reduce) X(reduce_scatter) X(all_gather) X(broadcast) X(reduce) X(barrier) X(send) X(recv)
-typedef enum zero_comm_op {
-#define ZERO_COMM_ENUM(name) ZERO_COMM_##name,
-    ZERO_COMM_OPS(ZERO_COMM_ENUM)
-#undef ZERO_COMM_ENUM
-    ZERO_COMM_OP_COUNT
-} zero_comm_op;
-
-typedef struct zero_traffic { // of this rank since the engine was made
-    int64_t calls[ZERO_COMM_OP_COUNT];
-    int64_t bytes[ZERO_COMM_OP_COUNT]; // that this rank had to fetch from others: (N-1)/N of the operands; mapped pieces 0
-    int64_t network[ZERO_COMM_OP_COUNT]; // of those, from other machines; not told of broadcast, reduce, send and recv
-} zero_traffic;
-ZERO_API zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after); // what was added; NULL: nothing yet
-
 // Collective. Ranks whose seed, seq, configuration (key by key) or model (field by field, of one of the library's own) is not rank 0's are
 // refused, with the key and both values: ZERO_ERR_USAGE on every rank.
 ZERO_API zero_status zero_initialize(const zero_options *options, zero_engine **out, zero_error *error);
@@ -119,9 +79,6 @@ ZERO_API zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batc
 ZERO_API void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch);
 ZERO_API int64_t zero_accumulation(const zero_engine *engine);
 ZERO_API int64_t zero_parameter_count(const zero_engine *engine);
-ZERO_API void zero_memory_report(const zero_engine *engine, zero_memory *out);
-ZERO_API void zero_traffic_report(const zero_engine *engine, zero_traffic *out);
-ZERO_API void zero_io_report(const zero_engine *engine, zero_io *out);
 
 // Copies one tensor of the model, whole, in fp32 (the master weights), to every rank. `elements` must be the tensor's size. Between steps only.
 ZERO_API zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error);

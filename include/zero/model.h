@@ -6,45 +6,21 @@
 #ifndef ZERO_MODEL_H
 #define ZERO_MODEL_H
 
-#include <zero/status.h>
+#include <zero/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define ZERO_MAX_DIMS 4
-#define ZERO_MAX_BOUNDARY 8 // tensors in a boundary or a batch
 #define ZERO_MAX_PIECES 8   // pieces a unit owns and borrows, together, beside streamed ones
 #define ZERO_MAX_STREAMED 1024
 #define ZERO_MAX_PRODUCTS 64
-
-typedef enum zero_dtype { ZERO_F32, ZERO_BF16, ZERO_F16, ZERO_I32, ZERO_I64, ZERO_F64, ZERO_U8 } zero_dtype;
-ZERO_API size_t zero_dtype_bytes(zero_dtype dtype);
 
 typedef enum zero_class {
     ZERO_TRAINABLE, // has a gradient and optimizer states
     ZERO_FROZEN,    // read only
     ZERO_BUFFER,    // not trained; its next value is the mean of what the micro-batches of a step wrote (running statistics)
 } zero_class;
-
-typedef enum zero_init_kind { ZERO_INIT_CONSTANT, ZERO_INIT_NORMAL, ZERO_INIT_UNIFORM } zero_init_kind;
-
-typedef struct zero_tile { // a part of a tensor that is stored apart: [first, first + shape[axis]) of one axis
-    const char *whole; // the tensor's name in files; NULL: the tensor is no tile
-    int axis;
-    int64_t first, size; // size: of the whole along that axis
-} zero_tile;
-
-typedef struct zero_tensor_desc {
-    const char *name; // unique in the model; initial weights depend on the seed and this name only
-    int dims;
-    int64_t shape[ZERO_MAX_DIMS];
-    zero_init_kind init;
-    float init_value;  // constant: the value; normal: the standard deviation (mean 0); uniform: U(-v, v)
-    int tp_axis;       // dimension that tensor parallelism splits, -1: replicated
-    int tp_parts;      // matrices side by side on that axis (c_attn: 3), else 1
-    zero_tile tile;    // of two dimensions; a tile's initial values are those that the whole tensor would have there
-} zero_tensor_desc;
 
 typedef struct zero_piece_desc {
     zero_class kind;
@@ -55,18 +31,6 @@ typedef struct zero_piece_desc {
 } zero_piece_desc;
 
 typedef struct zero_piece_ref { int unit, piece; } zero_piece_ref; // a borrowed piece
-
-typedef struct zero_tensor { // dense, row-major
-    void *data;
-    zero_dtype dtype;
-    int dims;
-    int64_t shape[ZERO_MAX_DIMS];
-} zero_tensor;
-
-typedef struct zero_tensors { // a boundary between units, or a micro-batch
-    int count;
-    zero_tensor at[ZERO_MAX_BOUNDARY];
-} zero_tensors;
 
 typedef struct zero_shape { // of a micro-batch
     int64_t batch; // samples

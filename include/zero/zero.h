@@ -16,12 +16,15 @@
 #include <zero/gpt2.h>
 #include <zero/inspect.h>
 #include <zero/llama.h>
+#include <zero/memory.h>
 #include <zero/model.h>
 #include <zero/plan.h>
 #include <zero/run.h>
 #include <zero/status.h>
+#include <zero/tensor.h>
 #include <zero/tokenize.h>
 #include <zero/tokenizer.h>
+#include <zero/traffic.h>
 #include <zero/train.h>
 #include <zero/verify.h>
 #include <zero/weights.h>

@@ -3,7 +3,7 @@
 #define ZR_BASE_DTYPE_H
 
 #include "base/errors.h"
-#include <zero/model.h>
+#include <zero/tensor.h>
 
 const char *zr_dtype_name(zero_dtype dtype); // "f32", "bf16", ...
 float zr_bf16_to_f32(uint16_t bits);

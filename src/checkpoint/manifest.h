@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/direct.h"
 #include "base/json.h"
-#include <zero/model.h>
+#include <zero/tensor.h>
 
 #define ZR_EXTENT_BYTES ((int64_t)1 << 20)
 #define ZR_MANIFEST "manifest.json"

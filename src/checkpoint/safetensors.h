@@ -8,7 +8,7 @@
 #define ZR_CHECKPOINT_SAFETENSORS_H
 
 #include "base/alloc.h"
-#include <zero/model.h>
+#include <zero/tensor.h>
 
 typedef struct zr_st_tensor {
     char *name;

@@ -19,6 +19,8 @@
 #include "base/recorder.h"
 #include "memory/ledger.h"
 #include <zero/comm.h>
+#include <zero/tensor.h>
+#include <zero/traffic.h>
 
 typedef enum zr_window_kind { ZR_WINDOW_SYMMETRIC, ZR_WINDOW_SHARED, ZR_WINDOW_MACHINE } zr_window_kind;
 

@@ -4,7 +4,7 @@
 #define ZR_COMPUTE_ATTENTION_OPS_H
 
 #include "base/errors.h"
-#include <zero/model.h>
+#include <zero/tensor.h>
 
 typedef struct zr_queue zr_queue;
 

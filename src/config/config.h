@@ -14,7 +14,8 @@
 #include "config/optimizer_spec.h"
 #include "config/profilers.h"
 #include "config/schedule.h"
-#include <zero/engine.h>
+#include <zero/memory.h>
+#include <zero/tensor.h>
 
 #define ZR_CONFIG_MAX_BYTES ((size_t)64 << 20)
 

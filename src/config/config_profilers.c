@@ -2,6 +2,7 @@
 #include "config/settings.h"
 
 #include <string.h>
+#include <zero/traffic.h>
 
 #define NAME(op) #op,
 static const char *const op_names[ZERO_COMM_OP_COUNT] = {ZERO_COMM_OPS(NAME)};

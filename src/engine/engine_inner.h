@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "memory/store.h"
 #include "plan/full_plan.h"
+#include <zero/engine.h>
 
 typedef enum zr_scratch_kind { ZR_SCRATCH_PARAMETERS, ZR_SCRATCH_STATES, ZR_SCRATCH_ACTIVATION_CHECKPOINTS, ZR_SCRATCH_COUNT } zr_scratch_kind;
 

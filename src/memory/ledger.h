@@ -5,7 +5,7 @@
 #define ZR_MEMORY_LEDGER_H
 
 #include "base/errors.h"
-#include <zero/engine.h>
+#include <zero/memory.h>
 
 const char *zr_tier_name(zero_tier tier);
 

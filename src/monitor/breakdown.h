@@ -5,7 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/recorder.h"
-#include <zero/engine.h>
+#include <zero/memory.h>
+#include <zero/traffic.h>
 
 typedef struct zr_step_times { // nanoseconds of one step of one rank
     int64_t total;                   // from the begin of its first phase to the end of its last

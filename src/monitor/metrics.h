@@ -13,7 +13,8 @@
 #define ZR_MONITOR_METRICS_H
 
 #include "base/alloc.h"
-#include <zero/engine.h>
+#include <zero/memory.h>
+#include <zero/traffic.h>
 
 typedef struct zr_metrics zr_metrics;
 

@@ -16,7 +16,8 @@
 #ifndef ZR_PLAN_FULL_PLAN_H
 #define ZR_PLAN_FULL_PLAN_H
 
-#include <zero/engine.h>
+#include <zero/memory.h>
+#include <zero/model.h>
 #include "plan/counter.h"
 #include "plan/machine.h"
 #include "plan/program.h"

@@ -10,7 +10,7 @@
 #ifndef ZR_PLAN_GROUPS_H
 #define ZR_PLAN_GROUPS_H
 
-#include <zero/engine.h>
+#include <zero/memory.h>
 #include "base/errors.h"
 
 typedef struct zr_plan zr_plan;

@@ -4,7 +4,8 @@
 #define ZR_PLAN_MACHINE_H
 
 #include "base/errors.h"
-#include <zero/engine.h>
+#include <zero/memory.h>
+#include <zero/model.h>
 
 typedef struct zr_machine {
     // Scratch bytes of a product of operands of that type; NULL: none is counted.

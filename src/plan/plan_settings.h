@@ -6,7 +6,8 @@
 #define ZR_PLAN_PLAN_SETTINGS_H
 
 #include "base/errors.h"
-#include <zero/engine.h>
+#include <zero/memory.h>
+#include <zero/tensor.h>
 
 // The type of each kind of field.
 #define ZR_FIELD_TYPE_text const char *

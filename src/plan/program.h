@@ -18,7 +18,6 @@
 #define ZR_PLAN_PROGRAM_H
 
 #include "base/errors.h"
-#include <zero/engine.h>
 
 typedef struct zr_plan zr_plan;
 

@@ -3,7 +3,8 @@
 #define ZR_PLAN_VISITS_H
 
 #include "base/errors.h"
-#include <zero/engine.h>
+#include <zero/model.h>
+#include <zero/traffic.h>
 
 // A unit has a turn: a visit that brings the pieces that stay during the call, then one for each streamed piece, which comes and goes:
 //

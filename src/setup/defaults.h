@@ -3,7 +3,7 @@
 #define ZR_SETUP_DEFAULTS_H
 
 #include "base/errors.h"
-#include <zero/model.h>
+#include <zero/tensor.h>
 
 // Peak learning rate of new weights: 1e-3 for small models, 6e-4 at 124M, 2e-4 at 1.5B, between them log-linear.
 double zr_default_lr(int64_t parameters);

@@ -4,6 +4,7 @@
 
 #include "model/architecture.h"
 #include "tools/bench_shared.h"
+#include <zero/engine.h>
 
 typedef struct zr_bench_engine {
     const char *spec;

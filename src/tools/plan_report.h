@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "config/elastic.h"
 #include "plan/plan_settings.h"
-#include <zero/engine.h>
+#include <zero/memory.h>
 #include <zero/plan.h>
 
 typedef struct zr_plan_row {

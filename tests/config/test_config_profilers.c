@@ -1,5 +1,6 @@
 // wall_clock_breakdown, memory_breakdown, flops_profiler, comms_logger and the monitors.
 #include "config_support.h"
+#include <zero/traffic.h>
 
 static const zr_config_facts facts = {FACTS};
 

@@ -1,0 +1,68 @@
+// Tensors: the types of their elements, how a model describes those that it has, and tensors as
+// data that units pass on.
+#ifndef ZERO_TENSOR_H
+#define ZERO_TENSOR_H
+
+#include <zero/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZERO_MAX_DIMS 4
+#define ZERO_MAX_BOUNDARY 8 // tensors in a boundary or a batch
+
+typedef enum zero_dtype {
+    ZERO_F32,
+    ZERO_BF16,
+    ZERO_F16,
+    ZERO_I32,
+    ZERO_I64,
+    ZERO_F64,
+    ZERO_U8
+} zero_dtype;
+ZERO_API size_t zero_dtype_bytes(zero_dtype dtype);
+
+typedef enum zero_init_kind {
+    ZERO_INIT_CONSTANT,
+    ZERO_INIT_NORMAL,
+    ZERO_INIT_UNIFORM
+} zero_init_kind;
+
+// A part of a tensor that is stored apart: [first, first + shape[axis]) of one axis.
+typedef struct zero_tile {
+    const char *whole; // the tensor's name in files; NULL: the tensor is no tile
+    int axis;
+    int64_t first, size; // size: of the whole along that axis
+} zero_tile;
+
+typedef struct zero_tensor_desc {
+    const char *name; // unique in the model; initial weights depend on the seed and this name only
+    int dims;
+    int64_t shape[ZERO_MAX_DIMS];
+    zero_init_kind init;
+    // constant: the value; normal: the standard deviation (mean 0); uniform: U(-v, v)
+    float init_value;
+    int tp_axis;  // dimension that tensor parallelism splits, -1: replicated
+    int tp_parts; // matrices side by side on that axis (c_attn: 3), else 1
+    // of two dimensions; a tile's initial values are those that the whole tensor would have there
+    zero_tile tile;
+} zero_tensor_desc;
+
+typedef struct zero_tensor { // dense, row-major
+    void *data;
+    zero_dtype dtype;
+    int dims;
+    int64_t shape[ZERO_MAX_DIMS];
+} zero_tensor;
+
+typedef struct zero_tensors { // a boundary between units, or a micro-batch
+    int count;
+    zero_tensor at[ZERO_MAX_BOUNDARY];
+} zero_tensors;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
