@@ -4,6 +4,7 @@
 #ifndef ZR_COMM_ATTACH_H
 #define ZR_COMM_ATTACH_H
 
+#include "base/recorder.h"
 #include "comm/communicator.h"
 
 // Sums and copies use so many threads, or one under a courier. ZERO_ERR_USAGE where another engine is

@@ -3,6 +3,7 @@
 
 #include "comm/courier.h"
 #include "comm/settle.h"
+#include "comm/treesum.h"
 
 #include <string.h>
 

@@ -6,13 +6,14 @@
 #ifndef ZR_COMM_COURIER_H
 #define ZR_COMM_COURIER_H
 
-#include "comm/communicator.h"
+#include "comm/window.h"
+
 
 typedef struct zr_courier zr_courier;
 
 zero_status zr_courier_create(zr_courier **out, zero_error *error);
 void zr_courier_destroy(zr_courier *courier); // NULL is allowed; has nothing left to do
-// By the rank's own thread, whose waits for its courier the peers see (note, communicator.h):
+// By the rank's own thread, whose waits for its courier the peers see (note, comm_ops.h):
 // The handle stays where it is until zr_courier_await.
 zero_status zr_courier_submit(zero_comm *comm, zr_handle *handle, zero_error *error);
 // Until the handle's operation is done; its status, and its message.

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cpu.h"
+#include "comm/comm_ops.h"
 #include "comm/implementations.h"
 #include "comm/local_control.h"
 

@@ -10,6 +10,8 @@
 
 #include "comm/communicator.h"
 #include "comm/local.h"
+#include "comm/versions.h"
+#include "comm/window.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 // The communicator of several machines: opening MPI, windows of private memory, and the way out.
 #include "base/alloc.h"
+#include "comm/comm_ops.h"
 #include "comm/implementations.h"
 #include "comm/mpi_rank.h"
 #include "comm/region.h"

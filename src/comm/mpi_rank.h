@@ -10,6 +10,7 @@
 #define ZR_COMM_MPI_RANK_H
 
 #include "comm/communicator.h"
+#include "comm/window.h"
 
 #include <mpi.h>
 #include <pthread.h>

@@ -1,9 +1,11 @@
 // One rank: the trivial twin of every communicator. Nothing waits; what would wait for ever is an error.
 #include "base/alloc.h"
+#include "comm/comm_ops.h"
 #include "comm/copy.h"
 #include "comm/implementations.h"
 #include "comm/region.h"
 #include "comm/settle.h"
+#include "comm/versions.h"
 
 #include <string.h>
 

@@ -3,7 +3,9 @@
 #ifndef ZR_COMM_SETTLE_H
 #define ZR_COMM_SETTLE_H
 
-#include "comm/communicator.h"
+#include "base/recorder.h"
+#include "comm/comm_ops.h"
+
 
 // A caller that passes no error object still tells the other ranks why it failed.
 #define ZR_OR_OWN_ERROR(error) ((error) ? (error) : &(zero_error){0})

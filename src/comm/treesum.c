@@ -5,8 +5,8 @@
 // Sources of 16 bits are widened as they are read, a block at a time; the sum is rounded to the target's type once, as it
 // is stored. Blocks are independent of each other and elements of their neighbours, so neither threads nor vectors change
 // a bit. Every sum goes to a buffer of its own before the target is written: it may be one of the sources.
-#include "comm/communicator.h"
 #include "comm/copy.h"
+#include "comm/treesum.h"
 #include "comm/treesum_leaves.h"
 
 #include <string.h>

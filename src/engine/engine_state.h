@@ -9,6 +9,7 @@
 #define ZR_ENGINE_ENGINE_STATE_H
 
 #include "base/exact.h"
+#include "comm/window.h"
 #include "engine/delayed.h"
 #include "engine/engine_inner.h"
 #include "engine/offload.h"

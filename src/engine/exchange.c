@@ -1,5 +1,6 @@
 // Instructions that exchange with other ranks: parameters are gathered, gradients summed into their
 // owners' accumulators, versions published and released.
+#include "comm/versions.h"
 #include "engine/execute.h"
 #include "plan/piece_sums.h"
 

@@ -1,4 +1,5 @@
 // `zero bench comm`: every operation that a training uses, by size, beside what the memory of this machine allows.
+#include "comm/versions.h"
 #include "measure/memory_rate.h"
 #include "memory/arena.h"
 #include "tools/bench_shared.h"

@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "comm/communicator.h"
+#include "comm/window.h"
 
 // ZERO_ERR_DATA names the operation whose result is not the oracle's.
 zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error);

@@ -1,4 +1,5 @@
 // The courier: operations that are carried out on a thread of their own are the same bits, and keep the deadline.
+#include "comm/versions.h"
 #include "exercise.h"
 
 #include "base/clock.h"

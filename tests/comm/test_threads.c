@@ -1,4 +1,5 @@
 // Ranks as threads: every operation, the protocol of versions, and every way in which a wait ends badly.
+#include "comm/versions.h"
 #include "exercise.h"
 
 #include "base/alloc.h"

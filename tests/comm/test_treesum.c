@@ -1,5 +1,6 @@
 // zr_tree_sum against the plain recursion over single conversions, element by element and bit by bit, of every storage type
 // into every other.
+#include "comm/treesum.h"
 #include "exercise.h"
 
 #include "base/random.h"

@@ -1,7 +1,8 @@
+#include "comm/comm_ops.h"
+#include "comm/versions.h"
 #include "lazy_comm.h"
 
 #include "comm/combine.h"
-#include "comm/communicator.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "comm/communicator.h"
+#include "comm/treesum.h"
 #include "harness.h"
 #include "plan/counter.h"
 

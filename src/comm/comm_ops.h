@@ -1,0 +1,40 @@
+// The table that an implementation of the communicator fills. Only src/comm and its twins in the
+// tests include this: everybody else calls what communicator.h and window.h declare.
+#ifndef ZR_COMM_COMM_OPS_H
+#define ZR_COMM_COMM_OPS_H
+
+#include "comm/communicator.h"
+#include "comm/window.h"
+
+typedef struct zr_comm_ops {
+    const char *name;
+    zero_status (*window_create)(zero_comm *comm, zr_window *window, zero_error *error);
+    void (*window_destroy)(zr_window *window);
+    // Contributions lie at `offset` of each rank's region: (N, shard_elems) of the handle's dtype.
+    // to: see zr_sum_target. The two waits may run on another thread than the rank's own
+    // (courier.h), one at a time.
+    zero_status (*reduce_scatter_wait)(zr_handle *handle, const zr_sum_target *to,
+                                       zero_error *error);
+    // The own shard lies in place at offset + rank*shard bytes, in a machine window at `own`; after
+    // wait the region holds all N. A machine window is written once all ranks of the machine have
+    // started: whoever starts reads no more of what was there.
+    zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
+    zero_status (*start)(zr_handle *handle, zero_error *error); // seals the operand of either
+    zero_status (*quiesce)(zr_window *window, int slot, zero_error *error);
+    // Small private operands (at most ZR_COMM_SMALL_BYTES), the same result on every rank; order of
+    // ranks 0..N-1.
+    zero_status (*all_reduce_small)(zero_comm *comm, void *data, int64_t count, zero_dtype dtype,
+                                    zr_reduction how, zero_error *error);
+    zero_status (*send)(zero_comm *comm, const void *data, int64_t bytes, int to,
+                        zero_error *error);
+    zero_status (*recv)(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
+    zero_status (*barrier)(zero_comm *comm, zero_error *error);
+    // Optional: a sign of life that peers see.
+    void (*progress)(zero_comm *comm);
+    // Optional: this thread works, or waits for the other of its rank.
+    void (*note)(zero_comm *comm, zr_rank_thread thread, bool at_work);
+    void (*abort)(zero_comm *comm, const char *message);
+    void (*destroy)(zero_comm *comm);
+} zr_comm_ops;
+
+#endif
