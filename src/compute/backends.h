@@ -3,6 +3,7 @@
 #define ZR_COMPUTE_BACKENDS_H
 
 #include "compute/compute.h"
+#include "compute/product_ops.h"
 
 extern const zr_backend zr_ref_backend;
 extern const zr_backend zr_cpu_backend_portable;

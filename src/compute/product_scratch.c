@@ -1,4 +1,5 @@
 #include "compute/product_scratch.h"
+#include "compute/product_ops.h"
 
 size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_shape *shape)
 {

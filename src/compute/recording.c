@@ -4,7 +4,12 @@
 // Bytes are those of the operands as they are stored, read and written once: what a kernel that is bound by memory has to move.
 #include "base/alloc.h"
 #include "base/recorder.h"
+#include "compute/attention_ops.h"
 #include "compute/compute.h"
+#include "compute/element_ops.h"
+#include "compute/optimizer_ops.h"
+#include "compute/product_ops.h"
+#include "compute/row_ops.h"
 
 struct zr_recording {
     zr_backend outer;        // what queue->backend points to

@@ -13,6 +13,7 @@
 #ifndef ZR_ENGINE_DELAYED_H
 #define ZR_ENGINE_DELAYED_H
 
+#include "compute/optimizer_ops.h"
 #include "engine/engine_inner.h"
 
 typedef struct zr_update_pass { // what an update does to each slice; update.c

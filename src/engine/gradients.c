@@ -1,5 +1,6 @@
 // Gradients of a micro-batch (contract 4): bound where units add their contributions in fp32, rounded
 // once where gradients have 16 bits, summed into the owner's accumulator, which may lie on NVMe.
+#include "compute/element_ops.h"
 #include "engine/execute.h"
 #include "plan/piece_sums.h"
 

@@ -8,6 +8,7 @@
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
 
+#include "compute/optimizer_ops.h"
 #include "engine/engine_inner.h"
 #include "memory/store.h"
 

@@ -1,5 +1,6 @@
 // Where a rank keeps weights: 16-bit parameters that units read, and, where they are trained, the fp32
 // master that they are rounded from.
+#include "compute/element_ops.h"
 #include "engine/engine_state.h"
 
 void *zr_own_parameters(const zero_engine *engine, int piece)

@@ -1,5 +1,6 @@
 // Instructions that move what a slot names between a tier's store and a buffer of the device, or of the
 // host, and the waits for them.
+#include "compute/element_ops.h"
 #include "engine/execute.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // The update: unscale, clip, optimizer and the 16-bit copy in one pass over the range that this rank updates (section 5.1: each
 // rank its partition).
+#include "compute/element_ops.h"
 #include "engine/execute.h"
 
 static void *moved(const void *from, zero_dtype dtype, int64_t elements)

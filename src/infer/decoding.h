@@ -6,6 +6,7 @@
 #ifndef ZR_INFER_DECODING_H
 #define ZR_INFER_DECODING_H
 
+#include "compute/attention_ops.h"
 #include "infer/choose.h"
 #include "layers/layers.h"
 #include "memory/arena.h"

@@ -1,6 +1,7 @@
 // The block as a unit: lays out what its two halves keep and scratch, and joins them to the
 // residual stream. Norms' outputs are never kept: the halves make them again in backward.
 #include "layers/block.h"
+#include "compute/element_ops.h"
 #include <math.h>
 
 zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int64_t in, int64_t out,

@@ -2,6 +2,7 @@
 // Made again in backward: both norms' outputs, gelu's output, attention's probabilities, dropout's
 // masks.
 #include "layers/block.h"
+#include "compute/element_ops.h"
 #include "model/gpt2_model.h"
 
 static void set(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *b)

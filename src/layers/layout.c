@@ -1,5 +1,6 @@
 // Cutting buffers, and the scratch bytes that suffice for every backend of this processor.
 #include "layers/layout.h"
+#include "compute/element_ops.h"
 
 void *zr_carve(zr_carver *carver, size_t bytes)
 {

@@ -5,6 +5,7 @@
 //
 // The product and the column sum of a gradient are left out where its tensor does not train.
 #include "base/dtype.h"
+#include "compute/element_ops.h"
 #include "layers/linear.h"
 
 static bool is_tiled(const zr_linear *linear)

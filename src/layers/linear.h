@@ -4,6 +4,7 @@
 #ifndef ZR_LAYERS_LINEAR_H
 #define ZR_LAYERS_LINEAR_H
 
+#include "compute/product_ops.h"
 #include "layers/layout.h"
 #include "model/tensor_handle.h"
 

@@ -2,6 +2,7 @@
 // rotation by position; causal attention with shared keys; the output's product. Saved are q, k and
 // v as they left their products: what attention reads, normed, rotated and packed, is made again in
 // backward.
+#include "compute/element_ops.h"
 #include "layers/block.h"
 #include "model/llama_model.h"
 

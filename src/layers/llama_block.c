@@ -1,5 +1,6 @@
 // The block of Llama and its variants: its layers, and what they keep and scratch.
 #include "layers/block.h"
+#include "compute/element_ops.h"
 #include "model/llama_model.h"
 
 // Over each head of `heads` in a row of activations.

@@ -1,6 +1,7 @@
 // The second half of a block: gate and up, silu(gate) * up, down.
 // What the product of the two was is never stored, and the norm's output neither: 2F values a row
 // are kept, F + C made again.
+#include "compute/element_ops.h"
 #include "layers/block.h"
 
 static void multiply(zr_block *block)

@@ -1,6 +1,7 @@
 // Generation: some positions of some sequences through one unit, with a cache of keys and values.
 // The same layers as the forward pass; only attention differs, and where rows stand in their sequences. Called by whoever acquires the
 // units in turn.
+#include "compute/element_ops.h"
 #include "layers/lm_units.h"
 
 size_t zr_lm_decode_cache_bytes(const zr_lm_config *config, int64_t sequences, int64_t capacity)

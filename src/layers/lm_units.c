@@ -1,6 +1,7 @@
 // What the units of all language models share: the embedding, and the checks of what arrives. Blocks and head have files of their own.
 // The boundary between units is one tensor, the residual stream (batch, seq, width).
 #include "layers/lm_units.h"
+#include "compute/element_ops.h"
 
 const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit)
 {

@@ -2,6 +2,7 @@
 #ifndef ZR_LAYERS_LM_UNITS_H
 #define ZR_LAYERS_LM_UNITS_H
 
+#include "compute/product_ops.h"
 #include "layers/layers.h"
 #include "layers/linear.h"
 #include "model/unit.h"

@@ -9,6 +9,7 @@
 //
 // Nothing is saved from forward to backward: backward runs the chunks again; forward_backward runs them once.
 // The loss is the mean over the rows whose target is not negative, summed in double in the order of rows.
+#include "compute/element_ops.h"
 #include "layers/lm_units.h"
 
 #define LOGIT_BYTES (32 << 20) // of a chunk, where that leaves it CHUNK_ROWS_MIN rows: each chunk reads table anew

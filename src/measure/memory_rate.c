@@ -1,6 +1,7 @@
 #include "measure/memory_rate.h"
 
 #include "comm/agree.h"
+#include "compute/element_ops.h"
 #include "memory/arena.h"
 
 #define COPY_BYTES ((int64_t)64 << 20)

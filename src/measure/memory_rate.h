@@ -3,6 +3,7 @@
 #define ZR_MEASURE_MEMORY_RATE_H
 
 #include "compute/compute.h"
+#include "compute/optimizer_ops.h"
 #include "measure/timing.h"
 
 // Collective. Bytes a second that a rank reads and writes while all ranks copy.

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "comm/agree.h"
+#include "compute/product_ops.h"
 #include "compute/product_scratch.h"
 #include "memory/arena.h"
 

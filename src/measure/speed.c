@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "compute/attention_ops.h"
+#include "compute/element_ops.h"
 #include "layers/layers.h"
 #include "measure/bandwidth.h"
 #include "measure/disk.h"

@@ -2,6 +2,7 @@
 // what the threads multiply and add without touching memory, measured in the same run.
 #include "base/clock.h"
 #include "base/dtype.h"
+#include "compute/product_ops.h"
 #include "memory/arena.h"
 #include "plan/plan_settings.h"
 #include "tools/bench_shared.h"

@@ -8,6 +8,7 @@
 #include "base/plain_text.h"
 #include "base/struct_take.h"
 #include "compute/compute.h"
+#include "compute/product_ops.h"
 #include "memory/arena.h"
 #include "setup/threads.h"
 #include "tools/doctor_report.h"

@@ -14,10 +14,10 @@ typedef struct table {
     }
 
 static const table tables[BACKEND_TABLES] = {
-    TABLE("compute.h", zr_product_ops, product),
-    TABLE("compute.h", zr_row_ops, rows),
+    TABLE("product_ops.h", zr_product_ops, product),
+    TABLE("row_ops.h", zr_row_ops, rows),
     TABLE("attention_ops.h", zr_attention_ops, attention),
-    TABLE("compute.h", zr_element_ops, elements),
+    TABLE("element_ops.h", zr_element_ops, elements),
     TABLE("optimizer_ops.h", zr_optimizer_ops, optimizer),
 };
 

@@ -1,3 +1,4 @@
+#include "compute/row_ops.h"
 #include "compute_check.h"
 #include "base/dtype.h"
 #include "base/random.h"

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <zero/tensor.h>
 
 // A vector of NaN, 64-byte aligned but at ever different offsets in its page, with a guard behind it that floats_free checks.
 float *floats_new(int64_t count);

@@ -1,5 +1,6 @@
 // Causal attention: ref against softmax(q k') v written out in long double and its finite differences, 16-bit against fp32 on
 // what is stored, cpu against ref.
+#include "compute/attention_ops.h"
 #include "compute_check.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // Elementwise operations, column sums, embedding, bytes: ref against formulas of this file, cpu against ref.
+#include "compute/element_ops.h"
 #include "compute_check.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // LayerNorm: ref against the formula and finite differences of it, 16-bit ref against fp32 ref on what is stored, and cpu against
 // ref.
+#include "compute/row_ops.h"
 #include "compute_check.h"
 #include "base/random.h"
 

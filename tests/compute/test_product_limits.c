@@ -1,4 +1,5 @@
 // Matrix products at their limits: numbers that overflow, vanish or are none; products that are refused; scratch.
+#include "compute/product_ops.h"
 #include "compute_check.h"
 
 #include <stdio.h>

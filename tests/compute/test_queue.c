@@ -1,4 +1,6 @@
 // Opening queues: names, paths, failing allocations, products cached without further allocation, queues of several threads.
+#include "compute/product_ops.h"
+#include "compute/row_ops.h"
 #include "compute_check.h"
 #include "base/alloc.h"
 

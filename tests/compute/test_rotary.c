@@ -1,4 +1,6 @@
 // Rotary embedding and the gated silu: ref against what they are, cpu against ref; back is the inverse; in place and between strides.
+#include "compute/attention_ops.h"
+#include "compute/element_ops.h"
 #include "compute_check.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // Softmax and cross-entropy: ref against formulas of this file and finite differences, 16-bit ref against fp32 ref on what is
 // stored, cpu against ref.
+#include "compute/row_ops.h"
 #include "compute_check.h"
 
 static const int64_t widths[] = {1, 3, 17, 64, 128, 768, 1000};

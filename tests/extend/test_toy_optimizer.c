@@ -4,6 +4,7 @@
 // the gradient alone.
 #include "base/dtype.h"
 #include "compute/compute.h"
+#include "compute/optimizer_ops.h"
 #include "toy.h"
 
 enum { N = 8 };

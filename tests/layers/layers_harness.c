@@ -1,6 +1,7 @@
 // The harness: reserve, run, compare. See layers_harness.h.
 #include "base/dtype.h"
 #include "base/random.h"
+#include "compute/product_ops.h"
 #include "layers_harness.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 // The scratch that layers plan suffices for every backend of this processor, and no byte is planned for none.
+#include "compute/element_ops.h"
 #include "layers/layout.h"
 
 #include <setjmp.h>

@@ -7,7 +7,12 @@
 #ifndef ZR_COMPUTE_CPU_KERNELS_H
 #define ZR_COMPUTE_CPU_KERNELS_H
 
+#include "compute/attention_ops.h"
 #include "compute/backends.h"
+#include "compute/element_ops.h"
+#include "compute/optimizer_ops.h"
+#include "compute/product_ops.h"
+#include "compute/row_ops.h"
 
 #ifdef ZR_CPU_ISA
 #define ZR_CPU_JOIN_(base, isa) base##_##isa

@@ -5,8 +5,8 @@
 #ifndef ZR_COMPUTE_CPU_PRODUCT_TILE_H
 #define ZR_COMPUTE_CPU_PRODUCT_TILE_H
 
-#include "compute/compute.h"
 #include "compute/cpu/cpu_math.h"
+#include "compute/product_ops.h"
 
 #define MR 4
 #if LANES == 4

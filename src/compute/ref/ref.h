@@ -3,7 +3,12 @@
 #define ZR_COMPUTE_REF_H
 
 #include "base/dtype.h"
+#include "compute/attention_ops.h"
 #include "compute/compute.h"
+#include "compute/element_ops.h"
+#include "compute/optimizer_ops.h"
+#include "compute/product_ops.h"
+#include "compute/row_ops.h"
 
 // Element i of an array of storage type F32, BF16 or F16.
 static inline double ref_get(zero_dtype dtype, const void *array, int64_t i)

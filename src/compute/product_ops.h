@@ -1,0 +1,39 @@
+// The table of matrix products, with what is done to a result before it is stored. compute.h says
+// what holds for all tables.
+#ifndef ZR_COMPUTE_PRODUCT_OPS_H
+#define ZR_COMPUTE_PRODUCT_OPS_H
+
+#include "base/errors.h"
+#include <zero/tensor.h>
+
+typedef struct zr_queue zr_queue;
+
+typedef enum zr_epilogue {
+    ZR_EPILOGUE_NONE,
+    ZR_EPILOGUE_BIAS,          // + bias(n)
+    ZR_EPILOGUE_GELU_BACKWARD, // * gelu'(pre)(m,n)
+} zr_epilogue;
+
+// D(m,n) = op(A)(m,k) op(B)(k,n), epilogue [+ D]; op: transposed as stored when trans_x
+typedef struct zr_product {
+    zero_dtype dtype; // of A, B, and bias or pre
+    zero_dtype out;   // of D: dtype, or ZERO_F32
+    int64_t m, n, k;
+    bool trans_a, trans_b; // trans_a: A lies as (k,m); trans_b: B lies as (n,k)
+    // gelu(A) in A's place, rounded to dtype: what gelu_forward would have stored is never stored
+    bool gelu_a;
+    bool add; // D += ..., where out is ZERO_F32 and the epilogue none
+    zr_epilogue epilogue;
+} zr_product;
+
+typedef struct zr_product_ops {
+    // Scratch bytes that run needs for this product, taken from queue->scratch; enough for one of
+    // fewer rows m as well.
+    size_t (*scratch)(zr_queue *queue, const zr_product *product);
+    // operand: the epilogue's bias or pre, NULL where it needs none. Creates what it caches at the
+    // first call for a shape.
+    zero_status (*run)(zr_queue *queue, const zr_product *product, const void *a, const void *b,
+                       const void *operand, void *d, zero_error *error);
+} zr_product_ops;
+
+#endif
