@@ -8,13 +8,13 @@
 #ifndef ZR_CONFIG_CONFIG_H
 #define ZR_CONFIG_CONFIG_H
 
+#include "config/config_offload.h"
 #include "config/elastic.h"
 #include "config/keys.h"
 #include "config/loss_scale.h"
 #include "config/optimizer_spec.h"
 #include "config/profilers.h"
 #include "config/schedule.h"
-#include <zero/memory.h>
 #include <zero/tensor.h>
 
 #define ZR_CONFIG_MAX_BYTES ((size_t)64 << 20)
@@ -34,32 +34,6 @@ typedef struct zr_setting { // one for each row of the key table
     char *flag;             // "--stage" where origin is ZR_FROM_FLAG
     int line, column;       // in the file; 0: not from there
 } zr_setting;
-
-#define ZR_CONFIG_MOST_PATHS 16
-
-typedef struct zr_paths { // directories, owned by the configuration's JSON
-    const char *at[ZR_CONFIG_MOST_PATHS];
-    int count;
-} zr_paths;
-
-typedef struct zr_offload_config { // what lies where, and how it travels
-    int automatic;                          // 1: what is left open is still to be chosen (setup/placement.h)
-    int parameters, optimizer;              // a zero_tier
-    zr_paths parameter_paths, optimizer_paths;
-    int64_t parameter_buffers, parameter_buffer_elems, optimizer_buffers;
-    int64_t in_host;                        // elements of parameters on the host where the rest is on NVMe
-    int64_t sub_group, persistent, persistent_most, live, reuse; // elements
-    double ratio;                           // part of the elements whose optimizer states are offloaded
-    bool read_ahead, write_behind;
-    int64_t block, queue_depth, lanes;      // of I/O
-    bool single_submit, overlap_events;
-    int64_t delayed_from;                   // the first step whose update is delayed; 0: none is
-    int64_t device_memory, host_memory;     // bytes of a rank, of a machine; 0: not said
-    int64_t tiles, tiles_embedding, tiles_attention, tiles_mlp; // of each weight; resolved: of the operators', at least 1
-    int64_t checkpoints;                    // segments of units whose activations are computed again; 0: none
-    int checkpoint_tier;                    // a zero_tier
-    zr_paths checkpoint_paths;
-} zr_offload_config;
 
 typedef struct zr_config {
     char *name;           // of the file, for messages

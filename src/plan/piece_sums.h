@@ -3,7 +3,7 @@
 #ifndef ZR_PLAN_PIECE_SUMS_H
 #define ZR_PLAN_PIECE_SUMS_H
 
-#include "plan/full_plan.h"
+#include "plan/pieces.h"
 
 // Units contribute to it: it is trained, or a buffer that its owner writes. Known once reductions are
 // planned.

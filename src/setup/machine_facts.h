@@ -4,7 +4,7 @@
 
 #include "comm/communicator.h"
 #include "compute/compute.h"
-#include "config/config.h"
+#include "config/config_offload.h"
 #include "plan/machine.h"
 
 // `queue` answers for the scratch of products and outlives *out. comm NULL: one rank that maps.
