@@ -5,6 +5,8 @@
 #include "comm/attach.h"
 #include "engine/create.h"
 #include "engine/engine_state.h"
+#include "engine/interpret.h"
+#include "engine/unit_context.h"
 
 #include <string.h>
 

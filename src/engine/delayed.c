@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "comm/attach.h"
 #include "engine/engine_state.h"
+#include "engine/update.h"
 
 #include <pthread.h>
 #include <time.h>

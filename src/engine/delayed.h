@@ -16,15 +16,6 @@
 #include "compute/optimizer_ops.h"
 #include "engine/engine_inner.h"
 
-typedef struct zr_update_pass { // what an update does to each slice; update.c
-    zr_queue *queue;
-    zr_update update;
-    double weight_decay;
-    zr_span span;                  // of the slice at hand, elements of the piece
-    const zr_range_states *states; // of that slice
-    bool copies;                   // parameters are written in the same pass
-} zr_update_pass;
-
 typedef struct zr_delayed zr_delayed; // NULL in an engine whose configuration delays nothing
 
 zero_status zr_delayed_create(zero_engine *engine, zero_error *error);

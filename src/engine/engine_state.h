@@ -1,9 +1,12 @@
-// Between the files of engine/: the engine's state, and the functions that run instructions (contract 8).
+// The engine's state, between the files of engine/. The functions that they share stand in the
+// header of each subject: interpret.h, unit_context.h, parameters.h, gradients.h, gradient_norm.h,
+// update.h, offload.h, delayed.h.
 //
 // A step is K micro-batches and a boundary:
 //
 //   forward   for each unit:  acquire its pieces, compute, release
-//   backward  for each unit, last first:  acquire, open its gradients, compute, release, seal; reduce what is due
+//   backward  for each unit, last first:  acquire, open its gradients, compute, release, seal;
+//             reduce what is due
 //   boundary  the norm of the reduced gradient, and with it clip, update, publish
 #ifndef ZR_ENGINE_ENGINE_STATE_H
 #define ZR_ENGINE_ENGINE_STATE_H
@@ -85,55 +88,5 @@ struct zero_engine {
     zero_tensors batch;   // of the micro-batch under way
     zero_context context; // what is the same for all units
 };
-
-// unit_context.c
-void zr_engine_context(zero_engine *engine, int unit, zero_error *error);     // fills engine->context for this unit
-zero_tensors zr_engine_boundary(const zero_engine *engine, int unit);         // what unit writes; unit -1: empty
-// What unit writes when forward runs again: a checkpoint's place has the next one to come, so into the gradient that backward then sets.
-zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit);
-zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit);
-void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes, zero_tensors *out);
-struct zr_accessor zr_engine_accessor(void);
-struct zr_sink zr_engine_sink(void);
-
-// interpret.c: a pass from its beginning; from where it is up to `end`; inside of a call, up to the mark of a
-// piece of the unit (ZERO_ERR_USAGE: another one is next).
-void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds);
-zero_status zr_program_run_until(zero_engine *engine, int end, zero_error *error);
-zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds, zero_error *error);
-zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call);
-char *zr_place_at(const zero_engine *engine, zr_place place); // create.c; not of ZR_SPACE_SHARDS and _STORED
-
-// step.c: others can read what this rank's shards hold now. holds: of ZR_BESIDE and ZR_REWRITTEN.
-zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
-
-// parameters.c
-void *zr_own_parameters(const zero_engine *engine, int piece); // own shard as units read it, of type piece->dtype; NULL: on NVMe
-bool zr_piece_has_master(const zero_engine *engine, int piece);
-zero_status zr_guard_await(zero_engine *engine, int piece, zero_error *error); // before this rank's part of its states changes
-
-// gradients.c
-zero_status zr_grads_fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_grads_store_sum(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_grads_await_travel(zero_engine *engine, int piece, zero_error *error); // of its sums
-zr_sum_slots zr_grads_sum_slots(const zero_engine *engine); // of the micro-batch under way
-char *zr_grads_reduced_shard(const zero_engine *engine, int piece, int slot); // of an accumulator; in memory
-zr_span zr_own_shard(const zero_engine *engine, int piece);
-const void *zr_own_shard_gradient(const zero_engine *engine, int piece); // of the step, once its last micro-batch is in; in memory
-// The part of a piece that this rank updates, and where its gradient lies, of type piece->accumulator_dtype.
-zr_span zr_update_range(const zero_engine *engine, int piece);
-const void *zr_update_gradient(const zero_engine *engine, int piece);
-
-// gradient_norm.c. Sums over a span of a piece of the squares, exactly, by tensor (sums[tensor number]) or in all. values: from the span's first
-// element on, of `dtype`.
-void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype, const void *values, zr_exact *sums, bool by_tensor);
-zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
-
-// update.c
-zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr, float gradient_scale); // the next update
-zero_status zr_update_slice(void *pass, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error);
-zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, const zr_pass_plan passes[2], zero_error *error); // lamb.c
-zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice); // elements of the piece
-zr_range_states zr_range_from(const zr_range_states *range, int64_t first);      // the same, `first` elements on
 
 #endif

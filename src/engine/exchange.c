@@ -2,6 +2,9 @@
 // owners' accumulators, versions published and released.
 #include "comm/versions.h"
 #include "engine/execute.h"
+#include "engine/gradients.h"
+#include "engine/interpret.h"
+#include "engine/parameters.h"
 #include "plan/piece_sums.h"
 
 #include <string.h>

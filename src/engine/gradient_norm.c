@@ -1,6 +1,7 @@
 // Norms that are the same bits at any number of ranks and stage (contract 3): squares are summed in double inside each part of
 // a chunk that belongs to one tensor, and those sums are added exactly.
 #include "engine/engine_state.h"
+#include "engine/gradient_norm.h"
 
 #define PARTS 512
 

@@ -2,6 +2,9 @@
 // once where gradients have 16 bits, summed into the owner's accumulator, which may lie on NVMe.
 #include "compute/element_ops.h"
 #include "engine/execute.h"
+#include "engine/gradient_norm.h"
+#include "engine/gradients.h"
+#include "engine/interpret.h"
 #include "plan/piece_sums.h"
 
 #include <string.h>

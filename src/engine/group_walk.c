@@ -8,6 +8,8 @@
 //   group 2                          | read ..| update | write ...
 #include "base/dtype.h"
 #include "engine/engine_state.h"
+#include "engine/gradients.h"
+#include "engine/parameters.h"
 
 static bool is_on_nvme(const zr_group *group, zr_vector vector)
 {

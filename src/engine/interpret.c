@@ -1,6 +1,8 @@
 // Runs the plan's program: each instruction by one function of a few lines. What runs, and in which
 // order, the plan has decided; what of a pass holds (zr_when) is said by who runs it.
 #include "engine/execute.h"
+#include "engine/interpret.h"
+#include "engine/unit_context.h"
 
 static const zr_execute execute[ZR_CODE_COUNT] = {
     [ZR_GATHER] = zr_execute_gather,   [ZR_REDUCE] = zr_execute_reduce,

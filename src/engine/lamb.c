@@ -1,5 +1,8 @@
 // LAMB, Algorithm 2 of arXiv 1904.00962: moments that are corrected for their start at zero give a direction u, which |p|/|u| scales. Its norms are sums over the chunks of all ranks, so a tensor may lie on several.
 #include "engine/engine_state.h"
+#include "engine/gradient_norm.h"
+#include "engine/gradients.h"
+#include "engine/update.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 // Bytes that move between tiers: counted where they move; what the plan has for each pass is added up, and both are compared when
 // nothing is under way, at the end of a step or an evaluation (contract 5).
 #include "engine/engine_state.h"
+#include "engine/gradients.h"
 
 static zero_io counted(const zero_engine *engine)
 {

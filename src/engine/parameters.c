@@ -2,6 +2,8 @@
 // master that they are rounded from.
 #include "compute/element_ops.h"
 #include "engine/engine_state.h"
+#include "engine/gradients.h"
+#include "engine/parameters.h"
 
 void *zr_own_parameters(const zero_engine *engine, int piece)
 {

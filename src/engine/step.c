@@ -1,5 +1,10 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from scalars that all ranks share.
 #include "engine/execute.h"
+#include "engine/gradient_norm.h"
+#include "engine/gradients.h"
+#include "engine/interpret.h"
+#include "engine/parameters.h"
+#include "engine/unit_context.h"
 
 #include <math.h>
 

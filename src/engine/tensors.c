@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "engine/engine_state.h"
+#include "engine/gradients.h"
 #include "plan/piece_sums.h"
 
 #include <string.h>

@@ -2,6 +2,8 @@
 // host, and the waits for them.
 #include "compute/element_ops.h"
 #include "engine/execute.h"
+#include "engine/gradients.h"
+#include "engine/interpret.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 // What a unit sees: its context, boundaries, parameters and gradients.
 #include "base/dtype.h"
 #include "engine/engine_state.h"
+#include "engine/interpret.h"
+#include "engine/unit_context.h"
 
 #include <stddef.h>
 

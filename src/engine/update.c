@@ -2,6 +2,9 @@
 // rank its partition).
 #include "compute/element_ops.h"
 #include "engine/execute.h"
+#include "engine/gradients.h"
+#include "engine/parameters.h"
+#include "engine/update.h"
 
 static void *moved(const void *from, zero_dtype dtype, int64_t elements)
 {

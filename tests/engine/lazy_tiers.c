@@ -3,6 +3,7 @@
 //
 // An update beside: its thread is held back at every group, as long as the rank's thread waits for
 // none that is not done. `at` groups are left, and it may go on while more than `wanted` are.
+#include "engine/update.h"
 #include "lazy_tiers.h"
 
 #include "engine/delayed.h"

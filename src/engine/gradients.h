@@ -1,0 +1,24 @@
+// The gradients of this rank's shards: the sums of a step on their way through the accumulators,
+// and what an update reads of them.
+#ifndef ZR_ENGINE_GRADIENTS_H
+#define ZR_ENGINE_GRADIENTS_H
+
+#include "engine/engine_inner.h"
+
+zr_sum_slots zr_grads_sum_slots(const zero_engine *engine); // of the micro-batch under way
+// Sums of earlier micro-batches begin to come from NVMe, and this one's to go there.
+zero_status zr_grads_fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_grads_store_sum(zero_engine *engine, const zr_instruction *i, zero_error *error);
+// Until transfers of the piece's sums have ended.
+zero_status zr_grads_await_travel(zero_engine *engine, int piece, zero_error *error);
+// The own shard's sum in an accumulator; in memory.
+char *zr_grads_reduced_shard(const zero_engine *engine, int piece, int slot);
+zr_span zr_own_shard(const zero_engine *engine, int piece);
+// The own shard's gradient of the step, once its last micro-batch is in; in memory.
+const void *zr_own_shard_gradient(const zero_engine *engine, int piece);
+// The part of a piece that this rank updates, and where its gradient lies, of type
+// piece->accumulator_dtype.
+zr_span zr_update_range(const zero_engine *engine, int piece);
+const void *zr_update_gradient(const zero_engine *engine, int piece);
+
+#endif
