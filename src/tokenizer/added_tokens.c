@@ -3,7 +3,7 @@
 // As the library does it: of all that are sought the leftmost match counts, of those that begin there the longest; matches do not
 // overlap. One that is then refused (single_word, or special in ordinary text) still hides what lies inside it.
 #include "base/alloc.h"
-#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_encode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // Ids to text. What a decoder does to each token alone was done when the tokenizer was loaded; what remains here depends on neighbours.
 #include "base/file.h"
-#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_encode.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // Segments to pieces to ids, and the places at which a text may be cut without a trace.
-#include "tokenizer/bpe.h"
 
+#include "tokenizer/bpe_encode.h"
 #include <string.h>
 
 static zero_status next_step(zr_encoder *encoder, int step, bool begins, const char *text, size_t length);

@@ -1,6 +1,7 @@
 // The model of a BPE: tokens, merges, settings. Everything that a file says is checked here: ids once each and not beyond all
 // proportion, merges of tokens that there are, into tokens that there are. Since a merge makes a longer token, none can go in a circle.
 #include "base/random.h"
+#include "tokenizer/bpe_encode.h"
 #include "tokenizer/bpe_load.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // Short pieces scan their ranks for the lowest (they fit in a cache line or two); long ones keep candidates in a heap, so that a piece
 // of n symbols costs n log n. Both make the same merges.
 #include "base/random.h"
-#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_encode.h"
 
 #include <string.h>
 

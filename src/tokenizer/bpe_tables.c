@@ -1,6 +1,6 @@
 // The tables of a BPE: byte strings to ids, pairs to merges. Open addressing, at most half full, never shrinking.
 #include "base/random.h"
-#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_encode.h"
 
 #include <string.h>
 

@@ -2,8 +2,10 @@
 #ifndef ZR_TOKENIZER_BPE_TRAIN_INTERNAL_H
 #define ZR_TOKENIZER_BPE_TRAIN_INTERNAL_H
 
-#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_tables.h"
 #include "tokenizer/bpe_train.h"
+#include "tokenizer/ids.h"
+#include "tokenizer/pretokenize.h"
 
 typedef struct zr_train_word { size_t at; uint32_t length; int64_t count; } zr_train_word; // text and symbols [at, at+length); its occurrences
 typedef struct zr_train_pair { int32_t left, right; int64_t count; zr_ids fresh; } zr_train_pair; // fresh: words in which it arose just now

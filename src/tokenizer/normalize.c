@@ -1,8 +1,8 @@
 // Normalizers: steps over a text, each from one room into the other.
 //
 // Invalid UTF-8 goes through unchanged: NFC works on the valid stretches between, so that byte-level tokens can still spell it.
-#include "tokenizer/bpe.h"
 
+#include "tokenizer/bpe_encode.h"
 #include <string.h>
 #include <utf8proc.h>
 

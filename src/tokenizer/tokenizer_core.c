@@ -1,6 +1,6 @@
 // What all tokenizers share: the table of their kind is asked, the encoder and the decoder keep what lasts from call to call.
 #include "base/file.h"
-#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_encode.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 //
 // The invariant that training needs: decode(encode(text)) == text, byte for byte, or encode says where it fails.
 #include "base/random.h"
-#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_encode.h"
 
 #include <utf8proc.h>
 

@@ -2,7 +2,7 @@
 #include "../base/scratch_directory.h"
 
 #include "base/random.h"
-#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_encode.h"
 #include "tokenizer/tokenizer_core.h"
 
 #include <stdio.h>

@@ -1,0 +1,58 @@
+// How a BPE encodes: text to segments between added tokens, segments to pieces, pieces to ids.
+#ifndef ZR_TOKENIZER_BPE_ENCODE_H
+#define ZR_TOKENIZER_BPE_ENCODE_H
+
+#include "tokenizer/bpe.h"
+
+// A piece that was met before, and its ids.
+typedef struct zr_word_entry {
+    unsigned char length, count;
+    char text[26];
+    int32_t ids[9];
+} zr_word_entry;
+
+enum { ZR_WORDS = 1 << 14 };
+
+typedef struct zr_bpe_scratch {
+    void *data;
+    size_t bytes;
+} zr_bpe_scratch;
+
+// What encoding keeps between calls: one a thread.
+struct zr_encoder {
+    const zr_tokenizer *tokenizer;
+    zr_encode_mode mode;
+    bool goes_on;         // the text at hand follows on what was encoded before
+    const char *name;     // of the text, for messages
+    zr_word_entry *words; // (ZR_WORDS) pieces seen before; a new one takes its slot
+    zr_bpe_scratch symbols, heap, normal, other, stripped[ZR_STEPS];
+    zr_ids *out;
+    zero_error *error;
+};
+
+// At least `bytes`; their content is lost. NULL: no memory.
+void *zr_scratch_get(zr_bpe_scratch *scratch, size_t bytes, zero_error *error);
+
+// Appends the ids of one piece to encoder->out. A character that the vocabulary lacks and has no
+// stand-in for: ZERO_ERR_DATA.
+zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length);
+// ids (n) become the merged word, in place; returns how many are left, -1: no memory.
+int64_t zr_bpe_merge(zr_encoder *encoder, int32_t *ids, int64_t n);
+
+// Normalises; what grows beyond all proportion is ZERO_ERR_DATA. *out is `text` itself where
+// nothing is to do, else lies in the encoder's memory until the next call.
+zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, size_t length,
+                         const char **out, size_t *out_length);
+// Pre-tokenizes one segment and encodes its pieces. `begins`: the segment stands at the beginning
+// of the text.
+zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, size_t length);
+
+// The next added token in text[from..length): leftmost, then longest, of those sought in raw or in
+// normalised text. NULL: none.
+const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const char *text,
+                                    size_t from, size_t length, size_t *at);
+zero_status zr_bpe_encode(zr_encoder *encoder, const char *text, size_t length);
+size_t zr_bpe_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                       size_t length);
+
+#endif
