@@ -1,5 +1,6 @@
 // zero bench: one rank of a benchmark, or the parent that starts its ranks and lets the installed MPI run the same.
 #define _GNU_SOURCE
+#include "commands.h"
 #include "failure.h"
 #include "ranks.h"
 

@@ -1,4 +1,5 @@
 // zero convert: a checkpoint as a model directory; DeepSpeed's checkpoints as ours, or as a model directory.
+#include "commands.h"
 #include "failure.h"
 
 #include <unistd.h>

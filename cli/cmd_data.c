@@ -1,4 +1,5 @@
 // zero data show: the first batch as a person reads it.
+#include "commands.h"
 #include "failure.h"
 #include "terminal.h"
 

@@ -1,4 +1,5 @@
 // zero diff: whether two runs, or two sets of tensors, are the same. Ends with 1 where they are not, as diff and cmp do.
+#include "commands.h"
 #include "failure.h"
 
 int cli_diff(const cli_arguments *a)

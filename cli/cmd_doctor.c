@@ -1,4 +1,5 @@
 // zero doctor: what this machine is, and what it lacks.
+#include "commands.h"
 #include "failure.h"
 
 int cli_doctor(const cli_arguments *a)

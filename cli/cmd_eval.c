@@ -1,4 +1,5 @@
 // zero eval: the measures of a text on standard output, everything else on stderr.
+#include "commands.h"
 #include "failure.h"
 #include "faults.h"
 #include "ranks.h"

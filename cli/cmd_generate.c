@@ -1,4 +1,5 @@
 // zero generate: one text on standard output as it comes; of several prompts each answer when those before it are complete, or as JSON.
+#include "commands.h"
 #include "failure.h"
 #include "terminal.h"
 

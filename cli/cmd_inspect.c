@@ -1,4 +1,5 @@
 // zero inspect: what checkpoints, runs and models hold, one PATH after another.
+#include "commands.h"
 #include "failure.h"
 
 int cli_inspect(const cli_arguments *a)

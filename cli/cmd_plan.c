@@ -1,4 +1,5 @@
 // zero plan: bytes of every rank, or the program of a step, without a run.
+#include "commands.h"
 #include "failure.h"
 #include "overrides.h"
 

@@ -1,4 +1,5 @@
 // zero tokenize and zero tokenizer train: token files and tokenizers from text and records.
+#include "commands.h"
 #include "failure.h"
 
 #include <unistd.h>

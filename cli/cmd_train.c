@@ -1,4 +1,5 @@
 // zero train: either one rank of a training, or the parent that starts its ranks and supervises them.
+#include "commands.h"
 #include "console.h"
 #include "failure.h"
 #include "overrides.h"

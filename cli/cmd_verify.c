@@ -1,4 +1,5 @@
 // zero verify: whether a run is what its checkpoints say it is. Ends with 1 where it is not.
+#include "commands.h"
 #include "failure.h"
 #include "ranks.h"
 

@@ -1,3 +1,4 @@
+#include "commands.h"
 #include "failure.h"
 
 #include <stdarg.h>

@@ -2,6 +2,7 @@
 // which file lies at the address, says so, and ends the process. It allocates nothing and takes no lock; what it calls of the library is
 // zero_comm_abort, and only for files, which nobody reads while holding what that needs.
 #define _GNU_SOURCE
+#include "commands.h"
 #include "faults.h"
 
 #include <fcntl.h>

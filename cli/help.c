@@ -1,4 +1,5 @@
 // Shows the tables of options and subcommands: --help of the program and of each subcommand, and the man page.
+#include "commands.h"
 #include "option_table.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 // The program `zero`: finds the subcommand, parses its options and runs it. What a subcommand does lies in the file of
 // its name; the work itself in the library.
 #define _GNU_SOURCE
+#include "commands.h"
 #include "failure.h"
 #include "faults.h"
 

@@ -2,7 +2,7 @@
 #ifndef CLI_OPTION_TABLE_H
 #define CLI_OPTION_TABLE_H
 
-#include "options.h"
+#include "commands.h"
 
 typedef enum cli_kind {
     CLI_FLAG,

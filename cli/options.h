@@ -7,12 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <zero/zero.h>
-
-typedef enum cli_command_id {
-    CLI_TRAIN, CLI_RUN, CLI_EVAL, CLI_GENERATE, CLI_INSPECT, CLI_CONVERT, CLI_DIFF, CLI_VERIFY, CLI_TOKENIZE, CLI_TOKENIZER, CLI_DATA, CLI_PLAN, CLI_BENCH, CLI_DOCTOR, CLI_COMMANDS
-} cli_command_id;
 
 typedef enum cli_option_id {
     OPT_NEW, OPT_MODEL, OPT_PARAMS, OPT_DATA, OPT_VAL, OPT_FIELD, OPT_CHAT, OPT_TOKENIZER, OPT_VOCAB, OPT_SPECIAL, OPT_OUT, OPT_CONFIG,
@@ -25,19 +20,7 @@ typedef enum cli_option_id {
     OPT_MEMORY, OPT_DEVICE_MEMORY, OPT_HOST_MEMORY, OPT_JSON, OPT_PROGRAM, OPT_DRAW, OPT_SECONDS, OPT_PATH, OPT_BLOCK, OPT_DEPTH, OPT_BYTES, OPT_HELP, CLI_OPTIONS
 } cli_option_id;
 
-struct cli_arguments;
-
-typedef struct cli_command {
-    const char *name;
-    const char *usage;    // what follows the name
-    const char *purpose;  // one line
-    const char *detail;   // a paragraph for --help and the man page; may be NULL
-    const char *choices;  // of the one operand, separated by '|'; NULL: none
-    bool takes_paths;     // operands are paths, any number of them
-    bool takes_path;      // its one operand is a path
-    bool runs_program;    // what follows the options is a program and its arguments
-    int (*run)(const struct cli_arguments *arguments);
-} cli_command;
+typedef struct cli_command cli_command; // commands.h
 
 typedef struct cli_arguments {
     const cli_command *command;
@@ -52,32 +35,8 @@ typedef struct cli_arguments {
     char *const *argv;               // the program's own arguments, for starting it again
 } cli_arguments;
 
-extern const cli_command cli_commands[CLI_COMMANDS];
-
 // argv[1] names the command. On failure: one line in `error`. cli_arguments_free afterwards in any case.
 zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out, zero_error *error);
 void cli_arguments_free(cli_arguments *arguments);
-
-const cli_command *cli_find_command(const char *name); // NULL where there is none
-const char *cli_nearest_command(const char *name);     // NULL where none is close
-
-void cli_help(FILE *out);
-void cli_help_command(const cli_command *command, FILE *out);
-void cli_manual(FILE *out); // zero.1
-
-int cli_train(const cli_arguments *arguments);
-int cli_run(const cli_arguments *arguments);
-int cli_eval(const cli_arguments *arguments);
-int cli_generate(const cli_arguments *arguments);
-int cli_diff(const cli_arguments *arguments);
-int cli_verify(const cli_arguments *arguments);
-int cli_inspect(const cli_arguments *arguments);
-int cli_convert(const cli_arguments *arguments);
-int cli_plan(const cli_arguments *arguments);
-int cli_bench(const cli_arguments *arguments);
-int cli_tokenize(const cli_arguments *arguments);
-int cli_tokenizer(const cli_arguments *arguments);
-int cli_data(const cli_arguments *arguments);
-int cli_doctor(const cli_arguments *arguments);
 
 #endif

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "ranks.h"
 
+#include "commands.h"
 #include "failure.h"
 #include "faults.h"
 #include "signals.h"
