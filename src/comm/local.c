@@ -4,7 +4,7 @@
 #include "base/cpu.h"
 #include "comm/comm_ops.h"
 #include "comm/implementations.h"
-#include "comm/local_control.h"
+#include "comm/local_window.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 
 #include "comm/communicator.h"
 #include "comm/local.h"
-#include "comm/versions.h"
+#include "comm/local_process.h"
 #include "comm/window.h"
 
 #include <sched.h>
@@ -26,12 +26,6 @@
 enum { ZR_RANK_ABSENT, ZR_RANK_JOINED, ZR_RANK_LEFT };
 enum { ZR_AT_WORK = -1, ZR_WITHOUT_WORK = -2 }; // of a thread that waits for no other rank; without work: its rank's other thread has to go on first
 enum { ZR_FAILURE_NONE, ZR_FAILURE_CLAIMED, ZR_FAILURE_WRITTEN };
-
-typedef struct zr_process { // told from a later one of the same number by its start
-    int32_t pid;
-    uint64_t start;      // clock ticks since boot; 0: not known
-    uint64_t name_space; // of process numbers; another one cannot be asked about
-} zr_process;
 
 typedef struct zr_rank_record {
     _Alignas(ZR_LINE) _Atomic uint32_t bell; // rung after each publication: also a sign of life
@@ -97,13 +91,6 @@ bool zr_local_failure_read(const zr_control *control, zr_local_failure *out);
 void zr_local_ring(zr_control *control, int rank);
 void zr_local_ring_all(zr_control *control);
 
-// local_process.c
-zr_process zr_process_self(void);
-typedef struct zr_process_look { char state; int wait_status; bool known; } zr_process_look; // state 0: gone; known: wait_status is
-zr_process_look zr_process_look_at(const zr_process *process);
-// The failure that the end of `rank` is; wait_status as waitpid tells it, -1: not known.
-void zr_local_failure_of_end(zr_control *control, int rank, int wait_status, zr_local_failure *out);
-
 // local_wait.c
 typedef struct zr_wait {
     const _Atomic uint64_t *word; // of rank `peer`
@@ -122,17 +109,6 @@ zero_status zr_local_all_reduce_small(zero_comm *comm, void *data, int64_t count
 zero_status zr_local_barrier(zero_comm *comm, zero_error *error);
 zero_status zr_local_send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error);
 zero_status zr_local_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
-
-// local_window.c
-zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_error *error);
-void zr_local_window_destroy(zr_window *window);
-
-// local_ops.c
-zero_status zr_local_start(zr_handle *handle, zero_error *error);
-zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error);
-zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error);
-zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error);
-extern const zr_version_ops zr_local_versions;
 
 // local_join.c
 zero_status zr_local_hand_over(const zr_launch *launch, double timeout, int *memfd, zr_control **control, zero_error *error);

@@ -6,7 +6,6 @@
 #include "comm/copy.h"
 #include "comm/local_window.h"
 #include "comm/settle.h"
-#include "comm/versions.h"
 
 #define CHECK_BITS 24
 

@@ -1,4 +1,5 @@
-// A window of the local communicator as one rank maps it. Private to local_window.c and local_ops.c.
+// A window of the local communicator as one rank maps it, and what the table of operations takes
+// from here. Private to local_*.c.
 //
 //   symmetric: [slot words (slots, N)] [rank 0's region, whole pages] [rank 1's] ...
 //   shared, machine: [slot words (slots, N)] [the one region]
@@ -6,6 +7,7 @@
 #define ZR_COMM_LOCAL_WINDOW_H
 
 #include "comm/local_control.h"
+#include "comm/versions.h"
 
 typedef struct zr_slot_words { // of one rank and slot, written by that rank only
     _Alignas(ZR_LINE) _Atomic uint64_t sealed; // operations started: (sequence, check)
@@ -34,5 +36,17 @@ static inline char *zr_local_region(const zr_window *window, int rank)
     const zr_local_window *local = window->impl;
     return local->data + rank * local->stride;
 }
+
+// local_window.c
+zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_error *error);
+void zr_local_window_destroy(zr_window *window);
+
+// local_ops.c
+zero_status zr_local_start(zr_handle *handle, zero_error *error);
+zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,
+                                         zero_error *error);
+zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error);
+zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error);
+extern const zr_version_ops zr_local_versions;
 
 #endif
