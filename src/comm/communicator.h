@@ -1,10 +1,10 @@
 // The communicator (contracts 3, 7, 8): the ranks of a job, and what a rank says to the others that
 // is no shard of a window (window.h): small operands, messages, signs of life.
 //
-// All ranks make the same calls in the same order, send and recv on the two ends, except where a
-// comment says that a call is not collective. Every wait has a deadline without progress and ends at
-// once when a rank dies or aborts; the message names rank, operation, slot and step. Errors are
-// final: the communicator can only be aborted and destroyed afterwards.
+// What exchanges data is called by all ranks, in the same order, send and recv on their two ends;
+// nothing else here is collective. Every wait has a deadline without progress and ends at once when
+// a rank dies or aborts; the message names rank, operation, slot and step. Errors are final: the
+// communicator can only be aborted and destroyed afterwards.
 #ifndef ZR_COMM_COMMUNICATOR_H
 #define ZR_COMM_COMMUNICATOR_H
 

@@ -1,12 +1,14 @@
 // What a launcher says of this process in its environment. Nothing else in this room reads the environment.
 //
-//   family      rank                  size                              local rank, local size
-//   RANK        RANK                  WORLD_SIZE                        LOCAL_RANK, LOCAL_WORLD_SIZE   zero run, torchrun
-//   Open MPI    OMPI_COMM_WORLD_RANK  OMPI_COMM_WORLD_SIZE              OMPI_COMM_WORLD_LOCAL_*
-//   PMI         PMIX_RANK, PMI_RANK   PMI_SIZE                          MPI_LOCALRANKID, PALS_LOCAL_RANKID
-//   Slurm       SLURM_PROCID          SLURM_STEP_NUM_TASKS, _NTASKS     SLURM_LOCALID
+//   family    rank                  size                           local rank, local size
+//   RANK      RANK                  WORLD_SIZE                     LOCAL_RANK, LOCAL_WORLD_SIZE
+//   Open MPI  OMPI_COMM_WORLD_RANK  OMPI_COMM_WORLD_SIZE           OMPI_COMM_WORLD_LOCAL_*
+//   PMI       PMIX_RANK, PMI_RANK   PMI_SIZE                       MPI_LOCALRANKID,
+//                                                                  PALS_LOCAL_RANKID
+//   Slurm     SLURM_PROCID          SLURM_STEP_NUM_TASKS, _NTASKS  SLURM_LOCALID
 //
-// The first family that gives both rank and size decides: `srun torchrun` sets two of them.
+// RANK is what `zero run` and torchrun set. The first family that gives both rank and size decides:
+// `srun torchrun` sets two of them.
 #ifndef ZR_COMM_ENVIRONMENT_H
 #define ZR_COMM_ENVIRONMENT_H
 

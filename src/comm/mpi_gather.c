@@ -1,8 +1,10 @@
 // The hierarchical all-gather: a shard crosses the network once for each machine, brought in by one of its ranks.
 //
-//   between machines   the shard of rank r goes to one rank of every other machine (zr_mpi_fetcher), in turn over r
-//   inside a machine   a machine window lies in memory that its ranks share, so that one copy is enough: they wait for each other
-//                      before it is overwritten and after it is complete; elsewhere ranks hand each other what they have
+//   between machines   the shard of rank r goes to one rank of every other machine
+//                      (zr_mpi_fetcher), in turn over r
+//   inside a machine   a machine window lies in memory that its ranks share, so that one copy is
+//                      enough: they wait for each other before it is overwritten and after it is
+//                      complete; elsewhere ranks hand each other what they have
 //
 // The bits are those of any all-gather: nothing is computed.
 #include "comm/mpi_rank.h"

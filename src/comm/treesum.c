@@ -1,6 +1,8 @@
 // The one order in which ranks are summed (contract 3), blocked so that each source is read once and partial sums stay in L1.
 //
-//   sum(lo, n) = sum(lo, k) + sum(lo + k, n - k),  k the largest power of two below n:  ((0+1)+(2+3))+(4+5)
+//   sum(lo, n) = sum(lo, k) + sum(lo + k, n - k),  k the largest power of two below n
+//
+//   of six ranks:  ((0+1)+(2+3))+(4+5)
 //
 // Sources of 16 bits are widened as they are read, a block at a time; the sum is rounded to the target's type once, as it
 // is stored. Blocks are independent of each other and elements of their neighbours, so neither threads nor vectors change

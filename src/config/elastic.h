@@ -1,11 +1,12 @@
 // Elasticity: one global batch that many numbers of ranks can share, so that a run changes its ranks and keeps its batch. Pure functions, as
 // DeepSpeed 0.19.6 computes them (0.19.8 has removed the section).
 //
-//   version 0.1   N ranks can share a batch B where some micro-batch m of the list has m x N dividing B. Candidates for B are each m and
-//                 the least common multiple of all, times the largest highly composite number with which they stay within max_train_batch_size;
-//                 the one that most numbers of ranks can share is taken.
-//   version 0.2   the same on machines of num_gpus_per_node ranks. A number of ranks that this does not name takes the largest batch that it
-//                 can: another batch than that of the others.
+//   version 0.1   N ranks can share a batch B where some micro-batch m of the list has m x N
+//                 dividing B. Candidates for B are each m and the least common multiple of all,
+//                 times the largest highly composite number with which they stay within
+//                 max_train_batch_size; the one that most numbers of ranks can share is taken.
+//   version 0.2   the same on machines of num_gpus_per_node ranks. A number of ranks that this does
+//                 not name takes the largest batch that it can: another than that of the others.
 #ifndef ZR_CONFIG_ELASTIC_H
 #define ZR_CONFIG_ELASTIC_H
 

@@ -1,8 +1,8 @@
 // Between the files of engine/: an update that is made beside the step after it (ZeRO-Offload section 5.2, one-step delayed parameter
 // update). From its first step N on:
 //
-//   step N       forward, backward with P(N-1) | no update          P: parameters, U(i): the update by the gradient of step i
-//   step N+1     forward, backward with P(N-1) | publish P(N)
+//   step N       forward, backward with P(N-1) | no update          P: parameters, U(i): the update
+//   step N+1     forward, backward with P(N-1) | publish P(N)       by the gradient of step i
 //   beside       U(N) ....................     |
 //   step N+2     forward, backward with P(N)   | publish P(N+1)
 //   beside       U(N+1) ..................     |

@@ -1,11 +1,17 @@
 // The head: final norm, logits against the table of tokens, mean cross-entropy, in chunks of rows so that the full logits never exist.
 //
-//   for each chunk:  logits = x table^T;  row losses, logits become their gradient;  dtable += dlogits^T x;  x becomes dx = dlogits table
+//   for each chunk:
+//       logits = x table^T;  row losses, logits become their gradient
+//       dtable += dlogits^T x;  x becomes dx = dlogits table
 //
 // Tiled, table comes in tiles of its rows: all logits are stored, tile by tile; then the rows' losses; then gradients, tile by tile.
 //
-//   for each tile, for each chunk:  logits[:, tile] = x table_tile^T          row losses, logits become their gradient
-//   for each tile, last first, for each chunk:  dtable_tile += dlogits[:, tile]^T x;  dx += dlogits[:, tile] table_tile, fp32
+//   for each tile, for each chunk:
+//       logits[:, tile] = x table_tile^T
+//   for all rows at once:
+//       row losses, logits become their gradient
+//   for each tile, last first, for each chunk:
+//       dtable_tile += dlogits[:, tile]^T x;  dx += dlogits[:, tile] table_tile, fp32
 //
 // Nothing is saved from forward to backward: backward runs the chunks again; forward_backward runs them once.
 // The loss is the mean over the rows whose target is not negative, summed in double in the order of rows.

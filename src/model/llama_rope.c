@@ -3,8 +3,10 @@
 //
 //   default  1 / theta^(2j/d)
 //   linear   that over `factor`
-//   dynamic  default, as long as no window is longer than max_positions; longer ones are refused elsewhere
-//   llama3   wavelengths beyond the old context over low_freq_factor: over `factor`; below that over high_freq_factor: as they are; a line between
+//   dynamic  default, as long as no window is longer than max_positions; longer ones are refused
+//            elsewhere
+//   llama3   wavelengths beyond the old context over low_freq_factor: over `factor`; below that
+//            over high_freq_factor: as they are; a line between
 //   yarn     Peng et al., 2023: as llama3 with a ramp over j; cosines and sines are scaled, too
 #include "model/llama_model.h"
 #include <math.h>

@@ -1,5 +1,7 @@
 // Llama's presets and their fields: a small one of each variant, and published shapes.
-//   smollm2-135m        llama:layers=4,heads=8,kv_heads=2,width=256,inner=704,context=512,vocab=V,theta=10000,tied=0
+//
+//   smollm2-135m
+//   llama:layers=4,heads=8,kv_heads=2,width=256,inner=704,context=512,vocab=V,theta=10000,tied=0
 #include "model/llama_model.h"
 #include "model/spec.h"
 

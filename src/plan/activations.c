@@ -6,7 +6,8 @@
 //
 //   forward    seg 0 ─> c1 ─> seg 1 ─> c2 ─> seg 2 ─> last unit, forward and backward
 //   backward                                 seg 2 (its area still holds what forward saved)
-//                             seg 1: forward again from c1, then backward;  seg 0: the same from the batch
+//                             seg 1: forward again from c1, then backward
+//              seg 0: the same from the batch
 //
 // Checkpoints on host or NVMe pass through two buffers on the device: c_i lies in buffer i%2 while it is written and while it is read.
 #include "base/dtype.h"

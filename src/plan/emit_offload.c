@@ -2,9 +2,9 @@
 //
 //   parameters   NVMe ─> staged (host) ─> gather window (device)
 //   gradients    reduced ─> staged (host) ─> NVMe
-//   parked       of a streamed piece: contributions that wait for those of another unit (wte: the head's
-//                for the embedding's) leave the open arena after the visit that made them, and come back
-//                while the visit before the next contribution computes
+//   parked       of a streamed piece: contributions that wait for those of another unit (wte: the
+//                head's for the embedding's) leave the open arena after the visit that made them,
+//                and come back while the visit before the next contribution computes
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
 

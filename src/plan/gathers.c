@@ -1,11 +1,13 @@
 // Where stage 3 gathers (ranks that do not map one copy, or parameters that lie on host or NVMe): where in the gather window each visit's
 // pieces come to lie, which stay there, and how own shards travel from NVMe to the host before (ZeRO-Infinity section 6.2).
 //
-//   gather window   [ kept pieces | places that visits take before they are gathered and give back when they end ]
+//   gather window   [ kept pieces | places that visits take before they are gathered
+//                                   and give back when they end ]
 //
 // While visit i computes, i+1 is gathered, and the parameters of the visits after it are on their way from NVMe:
 //
-//   acquire(i):  await gather i;  begin to fetch up to visit fetches_visit;  start gather i+1 (its fetch has ended)
+//   acquire(i):  await gather i;  begin to fetch up to visit fetches_visit;
+//                start gather i+1 (its fetch has ended)
 #include "plan/plan_parts.h"
 #include "plan/first_fit.h"
 

@@ -1,12 +1,15 @@
 // How the update walks over a rank's elements, and what moves between tiers.
 //
 //   shard of a piece    [ slice | slice | slice ]      a slice lies in one piece and in one group
-//   groups              [ slice | slice ][ slice ...   at most sub_group elements, of one tier: what one slab of the update holds
+//   groups              [ slice | slice ][ slice ...   at most sub_group elements, of one tier:
+//                                                      what one slab of the update holds
 //
 // Where anything of a group is on NVMe, its vectors travel through a slab in host memory, and several slabs make a pipeline: while
 // group i is updated, i+1 is read and i-1 is written (ZeRO-Infinity section 5.2.2).
 //
-//   slab   [ master | state 0 | state 1 | direction | gradient | parameters ]     those that are on NVMe, of slab.elems elements each
+//   slab   [ master | state 0 | state 1 | direction | gradient | parameters ]
+//
+// of which there are those that are on NVMe, of slab.elems elements each.
 #ifndef ZR_PLAN_GROUPS_H
 #define ZR_PLAN_GROUPS_H
 

@@ -109,11 +109,11 @@ typedef struct zr_tiering {
 //   decay_all         weight decay on every tensor, else on those of two or more dimensions
 //   reduce_bucket     elements sealed but not yet reduced, at most
 //   prefetch_bucket   elements gathered ahead, at most (stage 3 where nothing is mapped)
-//   activation_checkpoints  segments of units of which only the boundary that enters is kept, the rest
-//                     computed again; 0: none
-//   activation_checkpoint_tier   where those boundaries are kept
-//   kept_by           ranks of a machine, which keeps what it has gathered until the weights change;
-//                     0 or 1: nothing is kept
+//   activation_checkpoints      segments of units of which only the boundary that enters is kept,
+//                     the rest computed again; 0: none
+//   activation_checkpoint_tier  where those boundaries are kept
+//   kept_by           ranks of a machine, which keeps what it has gathered until the weights
+//                     change; 0 or 1: nothing is kept
 //   inference         no gradients, no optimizer, activations of one unit at a time
 #define ZR_SETTINGS_FIELDS(X)                                                                      \
     X(count, stage)                                                                                \

@@ -1,8 +1,9 @@
 // How long a step of a plan takes on a machine that was measured: to choose between plans (libzero.offload auto), and to say what a
 // step waits for. Pure.
 //
-//   forward and backward   the larger of  kernels + exchange + checksums   and   what NVMe reads and writes meanwhile
-//   update                 the larger of  update + checksums               and   what NVMe reads and writes in place
+//                          the larger of                    and
+//   forward and backward   kernels + exchange + checksums   what NVMe reads and writes meanwhile
+//   update                 update + checksums               what NVMe reads and writes in place
 //
 // and where the update is delayed, the larger of these two, and then what publishes the parameters.
 #ifndef ZR_PLAN_PREDICT_H

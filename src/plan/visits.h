@@ -10,7 +10,9 @@
 //
 //   forward            [unit][tile 0][tile 1]
 //   backward           [unit][tile 1][tile 0]
-//   both in one call   [unit][tile 0][tile 1][tile 1][tile 0]      (forward again, or forward_backward of the last unit)
+//   both in one call   [unit][tile 0][tile 1][tile 1][tile 0]
+//
+// Both in one call: forward again and backward, or forward_backward of the last unit.
 typedef struct zr_visit { // one time that parameters are needed, in the order of a micro-batch
     int unit;
     int stream;   // piece that comes and goes; -1: the unit's own visit

@@ -3,7 +3,8 @@
 //
 // Where several query heads share the keys, dk and dv of a whole sequence are held until the last of them has added to them.
 //
-//   dv = (P*M)' dout;  dP = (dout v')*M;  dS = P*(dP - rowsum(dout*out));  dq = scale dS k;  dk = dS' (scale q)
+//   dv = (P*M)' dout;  dP = (dout v')*M;  dS = P*(dP - rowsum(dout*out));
+//   dq = scale dS k;   dk = dS' (scale q)
 #include "compute/cpu/cpu_attention.h"
 
 #define SPAN 96 // queries a block; a multiple of MR and of every NR

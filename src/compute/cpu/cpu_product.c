@@ -3,8 +3,9 @@
 //
 // D is cut into cells, one a thread; a cell into strips of columns; a strip is computed block by block of k:
 //
-//   B(depth, columns) -> fp32 panels in the last-level cache      each panel stays in the first-level cache while
-//   A(rows, depth)    -> fp32 panels in the second-level cache    all panels of A pass by it, tile after tile
+//   B(depth, columns) -> fp32 panels in the last-level cache    each panel stays in the first-level
+//   A(rows, depth)    -> fp32 panels in the second-level cache  cache while all panels of A pass by
+//                                                               it, tile after tile
 //
 // Each worker packs what it needs into its own part of queue->scratch. Sums that k cuts wait in D where that is fp32, else in
 // a buffer of the worker's.

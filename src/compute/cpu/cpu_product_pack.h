@@ -1,9 +1,11 @@
-// Operands of products on their way to fp32 and to the order in which the tiles read them: panel after panel, each one stream.
+// Operands of products on their way to fp32 and to the order of the tiles: panels, each one stream.
 //
-//   a panel of A, MR rows, in chunks of LANES steps      [row 0: t=0..LANES-1] ... [row MR-1: t=0..LANES-1] [row 0: t=LANES.. ] ...
-//   a panel of B, NR columns                             [t=0: NR] [t=1: NR] ...
+//   A  MR rows, in chunks of LANES steps  [row 0: t=0..LANES-1] ... [row MR-1: t=0..LANES-1]
+//                                         [row 0: t=LANES.. ] ...
+//   B  NR columns                         [t=0: NR] [t=1: NR] ...
 //
-// Rows and columns that complete the last panel are zero, and so are the steps that complete A's last chunk.
+// Zeros complete the last panel, in rows or columns, and A's last chunk, in steps.
+// As stored, rows or steps of an operand lie `step` elements apart from element `first` on.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_PACK_H
 #define ZR_COMPUTE_CPU_PRODUCT_PACK_H
 
@@ -30,7 +32,7 @@ INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int6
     return gelu ? vf_rounded_to(type, vf_gelu(x)) : x;
 }
 
-// B as stored (k,n): `depth` steps of `columns` elements, `step` apart from element `first` on.
+// B as stored (k,n): `depth` steps of `columns` elements.
 INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t step, int64_t columns, int64_t depth,
                          float *to)
 {
@@ -50,7 +52,7 @@ INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t 
     }
 }
 
-// A as stored (m,k): `rows` rows of `depth` elements, `step` apart from element `first` on.
+// A as stored (m,k): `rows` rows of `depth` elements.
 INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step, int64_t rows, int64_t depth,
                         float *to)
 {
@@ -69,7 +71,7 @@ INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first,
         }
 }
 
-// LANES steps of `columns` fp32 elements, `step` apart, of which there are `steps`: a chunk of each panel.
+// LANES steps of `columns` fp32 elements, of which there are `steps`: a chunk of each panel.
 INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int64_t steps, int64_t panel, float *to)
 {
     for (int64_t i = 0; i < columns; i += MR, to += panel)
@@ -82,8 +84,8 @@ INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int6
         }
 }
 
-// A as stored (k,m): `depth` steps of `columns` elements, `step` apart from element `first` on. What is not fp32 yet goes through
-// rows: LANES * ZR_ROUND_UP(columns, LANES) floats.
+// A as stored (k,m): `depth` steps of `columns` elements. What is not fp32 yet goes through rows:
+// LANES * ZR_ROUND_UP(columns, LANES) floats.
 INLINE void pack_a_steps(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step, int64_t columns,
                          int64_t depth, float *to, float *rows)
 {
@@ -104,7 +106,7 @@ INLINE void pack_a_steps(zero_dtype type, int gelu, const void *a, int64_t first
     }
 }
 
-// B as stored (n,k): `columns` rows of `depth` elements, `step` apart from element `first` on, become columns.
+// B as stored (n,k): `columns` rows of `depth` elements become columns.
 INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t step, int64_t columns, int64_t depth,
                         float *to)
 {

@@ -32,12 +32,11 @@ typedef struct zr_operands { // a product and what it runs on
 
 // A tile of sums in registers, MR rows of up to VECTORS vectors:
 //
-//              depth              vectors
-//         +-----------+          +------+
-//   MR    | A         |  depth   | B    |     twelve sums; for each of `depth` steps three loads and four broadcasts. With
-//  rows   +-----------+          |      |     sixteen registers nothing is spilled, and as little as can be stands between
-//                                +------+     the multiply-adds, which shows where two threads share a core.
-//
+//              depth              vectors   twelve sums; for each of `depth` steps three loads and
+//         +-----------+          +------+   four broadcasts. With sixteen registers nothing is
+//   MR    | A         |  depth   | B    |   spilled, and as little as can be stands between the
+//  rows   +-----------+          |      |   multiply-adds, which shows where two threads share a
+//                                +------+   core.
 typedef struct tile { // named one by one: an array would live in memory
     vf s00, s01, s02, s10, s11, s12, s20, s21, s22, s30, s31, s32;
 } tile;

@@ -2,9 +2,9 @@
 //
 //              count                NR = two vectors
 //         +-----------+          +------+
-//   MR    | A         |   count  | B    |     twelve sums in registers, one broadcast and two loads at a time; with
-//  rows   +-----------+          |      |     sixteen registers nothing is spilled. Each sum runs over `count` in order.
-//                                +------+
+//   MR    | A         |   count  | B    |     twelve sums in registers, one broadcast and two loads
+//  rows   +-----------+          |      |     at a time; with sixteen registers nothing is spilled.
+//                                +------+     Each sum runs over `count` in order.
 #ifndef ZR_COMPUTE_CPU_TILE_H
 #define ZR_COMPUTE_CPU_TILE_H
 

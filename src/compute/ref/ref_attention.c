@@ -1,7 +1,8 @@
 // Causal self-attention one query at a time: a row of probabilities exists, a matrix never does.
 //
 // Backward, with P the probabilities, M the dropout mask over (1-p), O = (P*M) V:
-//   dV = (P*M)' dO;  dP = (dO V')*M;  dS = P*(dP - rowsum(dO*O));  dQ = scale dS K;  dK = scale dS' Q
+//   dV = (P*M)' dO;  dP = (dO V')*M;  dS = P*(dP - rowsum(dO*O));
+//   dQ = scale dS K;  dK = scale dS' Q
 #include "compute/backends.h"
 #include "compute/ref/ref.h"
 
