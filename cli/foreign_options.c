@@ -75,9 +75,8 @@ const char *cli_foreign_option(const cli_command *command, const char *name, siz
 {
     size_t dashes = strspn(name, "-");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const cli_option *option = &cli_options[rows[i].id];
-        bool belongs = option->commands >> (command - cli_commands) & 1;
-        if (belongs && dashes <= length && has_name(rows[i].names, name + dashes, length - dashes))
+        const cli_option *option = cli_option_row(rows[i].id);
+        if (cli_option_belongs(option, command) && dashes <= length && has_name(rows[i].names, name + dashes, length - dashes))
             return rows[i].written ? rows[i].written : option->name;
     }
     return NULL;

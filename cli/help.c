@@ -46,8 +46,8 @@ void cli_help_command(const cli_command *command, FILE *out)
     char text[1024];
     fprintf(out, "zero %s: %s\n\nusage: zero %s %s\n\n", command->name, command->purpose, command->name, command->usage);
     for (int i = 0; i < CLI_OPTIONS; i++) {
-        const cli_option *row = &cli_options[i];
-        if (!(row->commands >> (command - cli_commands) & 1))
+        const cli_option *row = cli_option_row((cli_option_id)i);
+        if (!cli_option_belongs(row, command))
             continue;
         int width = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
         int pad = width < INDENT - 1 ? INDENT - width : 1;
@@ -107,9 +107,11 @@ static void manual_command(FILE *out, const cli_command *command)
         roff(out, command->detail);
         fputc('\n', out);
     }
-    for (int i = 0; i < CLI_OPTIONS; i++)
-        if (cli_options[i].commands >> (command - cli_commands) & 1)
-            manual_option(out, &cli_options[i], command);
+    for (int i = 0; i < CLI_OPTIONS; i++) {
+        const cli_option *row = cli_option_row((cli_option_id)i);
+        if (cli_option_belongs(row, command))
+            manual_option(out, row, command);
+    }
 }
 
 static void manual_exit_codes(FILE *out)

@@ -1,4 +1,5 @@
-// The row of an option, for parsing (options.c) and for showing (help.c).
+// The rows of options, for parsing (options.c) and for showing (help.c). They lie in the files
+// options_SUBJECT.c, which option_table.c joins; they are shown in the order of cli_option_id.
 #ifndef CLI_OPTION_TABLE_H
 #define CLI_OPTION_TABLE_H
 
@@ -26,6 +27,7 @@ typedef struct cli_wording { // an option as a command shows it
 } cli_wording;
 
 typedef struct cli_option {
+    cli_option_id id;
     const char *name;      // "--stage"
     const char *argument;  // "N", as help shows it; NULL: a flag
     cli_kind kind;
@@ -38,7 +40,13 @@ typedef struct cli_option {
     cli_wording differs[CLI_MOST_WORDINGS];
 } cli_option;
 
-extern const cli_option cli_options[CLI_OPTIONS];
+const cli_option *cli_option_row(cli_option_id id); // each has one
+
+// All rows, one subject after another: 0 <= index < cli_option_row_count().
+int cli_option_row_count(void);
+const cli_option *cli_option_row_at(int index);
+
+bool cli_option_belongs(const cli_option *row, const cli_command *command);
 
 // What `command`, to which the option belongs, says of it. standard_text NULL: it has no default.
 cli_wording cli_option_wording(const cli_option *row, const cli_command *command);

@@ -1,5 +1,5 @@
-// Parses the command line by the table in option_table.c. Invariant: a value that arrives in cli_arguments has the form and
-// the range that its row allows. Called by main.c once.
+// Parses the command line by the rows of option_table.h. Invariant: a value that arrives in
+// cli_arguments has the form and the range that its row allows. Called by main.c once.
 #include "option_table.h"
 
 #include <ctype.h>
@@ -75,18 +75,15 @@ const char *cli_nearest_command(const char *name)
     return nearest;
 }
 
-static bool belongs(const cli_option *option, const cli_command *command)
+// The option called name[0..length), whatever command it belongs to; NULL: none.
+static const cli_option *find_option(const char *name, size_t length)
 {
-    return option->commands >> (command - cli_commands) & 1;
-}
-
-// The option called name[0..length), whatever command it belongs to; -1: none.
-static int find_option(const char *name, size_t length)
-{
-    for (int i = 0; i < CLI_OPTIONS; i++)
-        if (strlen(cli_options[i].name) == length && strncmp(name, cli_options[i].name, length) == 0)
-            return i;
-    return -1;
+    for (int i = 0; i < cli_option_row_count(); i++) {
+        const cli_option *row = cli_option_row_at(i);
+        if (strlen(row->name) == length && strncmp(name, row->name, length) == 0)
+            return row;
+    }
+    return NULL;
 }
 
 // name[0..length), with what follows it: "--bf16=true".
@@ -94,9 +91,11 @@ static zero_status refuse_unknown(const cli_command *command, const char *name, 
 {
     const char *nearest = NULL, *ours = cli_foreign_option(command, name, length);
     int best = furthest(name);
-    for (int i = 0; i < CLI_OPTIONS; i++)
-        if (belongs(&cli_options[i], command))
-            consider(name, cli_options[i].name, &best, &nearest);
+    for (int i = 0; i < CLI_OPTIONS; i++) {
+        const cli_option *row = cli_option_row((cli_option_id)i);
+        if (cli_option_belongs(row, command))
+            consider(name, row->name, &best, &nearest);
+    }
     if (ours)
         return refuse(error, "unknown option %.*s; here it is %s (zero %s --help lists all)", (int)length, name, ours, command->name);
     if (nearest)
@@ -164,9 +163,9 @@ static zero_status check_real(const cli_option *row, const char *value, double *
     return ZERO_OK;
 }
 
-static zero_status check_value(int id, const char *value, cli_arguments *out, zero_error *error)
+static zero_status check_value(const cli_option *row, const char *value, cli_arguments *out, zero_error *error)
 {
-    const cli_option *row = &cli_options[id];
+    cli_option_id id = row->id;
     out->text[id] = value;
     zero_status status = ZERO_OK;
     switch (row->kind) {
@@ -198,48 +197,78 @@ static bool is_option(const char *argument)
     return strncmp(argument, "--", 2) == 0 || strcmp(argument, "-h") == 0;
 }
 
-// --data takes every argument up to the next option.
-static int take_values(int argc, char *const *argv, int at, cli_arguments *out)
+static bool takes_many(const cli_option *row)
 {
-    while (at < argc && !is_option(argv[at]))
-        out->data[out->data_count++] = argv[at++];
-    return at;
+    return row->kind == CLI_TEXTS || row->kind == CLI_EACH;
+}
+
+static zero_status refuse_missing(const cli_option *row, zero_error *error)
+{
+    return refuse(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
+}
+
+// --data takes every argument up to the next option.
+static zero_status take_values(int argc, char *const *argv, int *at, const cli_option *row,
+                               cli_arguments *out, zero_error *error)
+{
+    int first = *at;
+    while (*at < argc && !is_option(argv[*at]))
+        out->data[out->data_count++] = argv[(*at)++];
+    return *at > first ? ZERO_OK : refuse_missing(row, error);
+}
+
+// The value that follows an option; a prompt may look like one.
+static zero_status take_value(int argc, char *const *argv, int *at, const cli_option *row,
+                              const char **value, zero_error *error)
+{
+    if (*at >= argc || (is_option(argv[*at]) && row->id != OPT_PROMPT))
+        return refuse_missing(row, error);
+    *value = argv[(*at)++];
+    return ZERO_OK;
+}
+
+// The row of written[0..length), which belongs to the command and may be given once more.
+static zero_status find_row(const char *written, size_t length, const cli_arguments *of,
+                            const cli_option **out, zero_error *error)
+{
+    const cli_option *row = find_option(written, length);
+    if (!row)
+        return refuse_unknown(of->command, written, length, error);
+    if (!cli_option_belongs(row, of->command)) {
+        const char *ours = cli_foreign_option(of->command, written, length);
+        return refuse(error, "%s is no option of zero %s%s%s", row->name, of->command->name,
+                      ours ? "; here it is " : "", ours ? ours : "");
+    }
+    if (of->given[row->id] && !takes_many(row))
+        return refuse(error, "%s is given twice", row->name);
+    *out = row;
+    return ZERO_OK;
 }
 
 // argv[*at] is an option: takes it and its value.
-static zero_status take_option(int argc, char *const *argv, int *at, cli_arguments *out, zero_error *error)
+static zero_status take_option(int argc, char *const *argv, int *at, cli_arguments *out,
+                               zero_error *error)
 {
     const char *written = strcmp(argv[*at], "-h") == 0 ? "--help" : argv[*at];
     size_t length = strcspn(written, "=");
-    int id = find_option(written, length);
-    if (id < 0)
-        return refuse_unknown(out->command, written, length, error);
-    const cli_option *row = &cli_options[id];
-    if (!belongs(row, out->command)) {
-        const char *ours = cli_foreign_option(out->command, written, length);
-        return refuse(error, "%s is no option of zero %s%s%s", row->name, out->command->name, ours ? "; here it is " : "", ours ? ours : "");
-    }
-    bool many = row->kind == CLI_TEXTS || row->kind == CLI_EACH;
-    if (out->given[id] && !many)
-        return refuse(error, "%s is given twice", row->name);
-    out->given[id] = true;
     const char *value = written[length] ? written + length + 1 : NULL;
+    const cli_option *row = NULL;
+    zero_status status = find_row(written, length, out, &row, error);
+    if (status != ZERO_OK)
+        return status;
+    out->given[row->id] = true;
     *at += 1;
     if (row->kind == CLI_FLAG)
         return value ? refuse(error, "%s takes no value", row->name) : ZERO_OK;
-    if (row->kind == CLI_TEXTS && !value) {
-        int first = *at;
-        *at = take_values(argc, argv, *at, out);
-        return *at > first ? ZERO_OK : refuse(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
-    }
-    if (!value) {
-        if (*at >= argc || (is_option(argv[*at]) && id != OPT_PROMPT))
-            return refuse(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
-        value = argv[(*at)++];
-    }
-    if (many)
+    if (row->kind == CLI_TEXTS && !value)
+        return take_values(argc, argv, at, row, out, error);
+    if (!value)
+        status = take_value(argc, argv, at, row, &value, error);
+    if (status != ZERO_OK)
+        return status;
+    if (takes_many(row))
         out->data[out->data_count++] = value;
-    return check_value(id, value, out, error);
+    return check_value(row, value, out, error);
 }
 
 static zero_status take_operand(const char *word, cli_arguments *out, zero_error *error)
@@ -260,9 +289,10 @@ static zero_status take_operand(const char *word, cli_arguments *out, zero_error
 static zero_status set_defaults(cli_arguments *out, zero_error *error)
 {
     for (int id = 0; id < CLI_OPTIONS; id++) {
-        if (!cli_options[id].standard)
+        const cli_option *row = cli_option_row((cli_option_id)id);
+        if (!row->standard)
             continue;
-        zero_status status = check_value(id, cli_options[id].standard, out, error);
+        zero_status status = check_value(row, row->standard, out, error);
         if (status != ZERO_OK)
             return status;
     }

@@ -19,11 +19,12 @@ void cli_overrides_fill(const cli_arguments *a, cli_overrides *out)
     out->count = 0;
     for (int i = 0; i < CLI_MOST_OVERRIDES; i++) {
         cli_option_id id = rows[i].id;
+        const cli_option *row = cli_option_row(id);
         if (!a->given[id])
             continue;
         char *number = out->number[out->count];
-        bool bytes = cli_options[id].kind == CLI_BYTES;
+        bool bytes = row->kind == CLI_BYTES;
         snprintf(number, sizeof out->number[0], "%lld", (long long)a->integer[id]);
-        out->at[out->count++] = (zero_override){.key = rows[i].key, .value = bytes ? number : a->text[id], .flag = cli_options[id].name};
+        out->at[out->count++] = (zero_override){.key = rows[i].key, .value = bytes ? number : a->text[id], .flag = row->name};
     }
 }

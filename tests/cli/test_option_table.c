@@ -1,0 +1,51 @@
+// The rows of options: each option has one, of its own name, with what its kind needs.
+#include "option_table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_every_option_has_one_row(void **state)
+{
+    int rows[CLI_OPTIONS] = {0};
+    for (int i = 0; i < cli_option_row_count(); i++)
+        rows[cli_option_row_at(i)->id]++;
+    for (int id = 0; id < CLI_OPTIONS; id++) {
+        assert_int_equal(rows[id], 1);
+        assert_int_equal(cli_option_row((cli_option_id)id)->id, id);
+    }
+}
+
+static void test_names_are_unique(void **state)
+{
+    for (int i = 0; i < cli_option_row_count(); i++)
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(cli_option_row_at(i)->name, cli_option_row_at(j)->name);
+}
+
+static void test_rows_have_what_their_kind_needs(void **state)
+{
+    for (int i = 0; i < cli_option_row_count(); i++) {
+        const cli_option *row = cli_option_row_at(i);
+        assert_non_null(row->help);
+        assert_true(row->commands);
+        assert_int_equal(row->kind == CLI_FLAG, row->argument == NULL);
+        assert_int_equal(row->kind == CLI_CHOICE, row->choices != NULL);
+        assert_int_equal(row->kind >= CLI_INTEGER, row->most > row->least);
+        for (int d = 0; d < CLI_MOST_WORDINGS; d++)
+            assert_int_equal(row->differs[d].commands & ~row->commands, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_option_has_one_row),
+        cmocka_unit_test(test_names_are_unique),
+        cmocka_unit_test(test_rows_have_what_their_kind_needs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
