@@ -12,10 +12,18 @@ static const struct {
     const zr_key *rows;
     const int *count;
 } groups[] = {
-    {zr_keys_batch, &zr_keys_batch_count},         {zr_keys_zero, &zr_keys_zero_count},
-    {zr_keys_offload, &zr_keys_offload_count},
-    {zr_keys_precision, &zr_keys_precision_count}, {zr_keys_optimizer, &zr_keys_optimizer_count},
-    {zr_keys_schedule, &zr_keys_schedule_count},   {zr_keys_sections, &zr_keys_sections_count},
+    {.rows = zr_keys_batch, .count = &zr_keys_batch_count},
+    {.rows = zr_keys_zero, .count = &zr_keys_zero_count},
+    {.rows = zr_keys_offload, .count = &zr_keys_offload_count},
+    {.rows = zr_keys_precision, .count = &zr_keys_precision_count},
+    {.rows = zr_keys_optimizer, .count = &zr_keys_optimizer_count},
+    {.rows = zr_keys_schedule, .count = &zr_keys_schedule_count},
+    {.rows = zr_keys_activations, .count = &zr_keys_activations_count},
+    {.rows = zr_keys_monitors, .count = &zr_keys_monitors_count},
+    {.rows = zr_keys_autotuning, .count = &zr_keys_autotuning_count},
+    {.rows = zr_keys_elasticity, .count = &zr_keys_elasticity_count},
+    {.rows = zr_keys_checkpoint, .count = &zr_keys_checkpoint_count},
+    {.rows = zr_keys_unbuilt, .count = &zr_keys_unbuilt_count},
 };
 
 int zr_key_count(void)

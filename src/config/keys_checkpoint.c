@@ -1,0 +1,47 @@
+// Rows of checkpoints: what DeepSpeed lets a file say of saving, and the library decides itself.
+#include "config/config.h"
+
+#define ONE_SAVE "the library owns the save: each rank writes its own ranges of one file"
+
+const zr_key zr_keys_checkpoint[] = {
+    {.path = "checkpoint.tag_validation",
+     .type = ZR_KEY_ENUM,
+     .choices = "Ignore|Warn|Fail",
+     .any_case = true,
+     .standard = "Warn",
+     .treatment = ZR_KEY_NO_EFFECT,
+     .reason = "ranks cannot save under different names",
+     .help = "compare the names that ranks save under"},
+    {.path = "checkpoint.load_universal",
+     .type = ZR_KEY_BOOL,
+     .standard = "false",
+     .treatment = ZR_KEY_NO_EFFECT,
+     .reason = "weights load at any number of ranks as they are",
+     .help = "load a universal checkpoint"},
+    {.path = "checkpoint.use_node_local_storage",
+     .type = ZR_KEY_BOOL,
+     .standard = "false",
+     .treatment = ZR_KEY_NO_EFFECT,
+     .reason = ONE_SAVE,
+     .help = "save on every machine"},
+    {.path = "checkpoint.parallel_write.pipeline_stage",
+     .type = ZR_KEY_BOOL,
+     .standard = "false",
+     .treatment = ZR_KEY_NO_EFFECT,
+     .reason = ONE_SAVE,
+     .help = "pipeline stages write in parallel"},
+    {.path = "checkpoint.checkpoint_serialization",
+     .type = ZR_KEY_BOOL,
+     .standard = "true",
+     .treatment = ZR_KEY_NO_EFFECT,
+     .reason = ONE_SAVE,
+     .help = "serialise when saving"},
+    {.path = "checkpoint.writer",
+     .type = ZR_KEY_ANY,
+     .standard = "null",
+     .nullable = true,
+     .treatment = ZR_KEY_NO_EFFECT,
+     .reason = ONE_SAVE,
+     .help = "how files are written"},
+};
+const int zr_keys_checkpoint_count = ZR_COUNT(zr_keys_checkpoint);
