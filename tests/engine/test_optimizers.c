@@ -82,15 +82,16 @@ static void train(const char *config, int steps, float *p, zero_step_info *info)
 
 static void test_against_pytorch(void **state)
 {
-    for (size_t c = 0; c < sizeof golden / sizeof *golden; c++) {
+    for (int c = 0; c < OPTIMIZER_GOLDENS; c++) {
+        const optimizer_golden *golden = &optimizer_goldens[c];
         char config[512];
         float p[ELEMS];
         zero_step_info info;
-        snprintf(config, sizeof config, "{\"gradient_clipping\": 0, \"optimizer\": {\"type\": \"%s\", \"params\": {%s}}}", golden[c].type, golden[c].params);
+        snprintf(config, sizeof config, "{\"gradient_clipping\": 0, \"optimizer\": {\"type\": \"%s\", \"params\": {%s}}}", golden->type, golden->params);
         train(config, STEPS, p, &info);
         for (int i = 0; i < ELEMS; i++)
-            if (!(fabs(p[i] - golden[c].p[i]) < 5e-6))
-                fail_msg("%s {%s}, element %d: %.9g, the oracle %.9g", golden[c].type, golden[c].params, i, p[i], golden[c].p[i]);
+            if (!(fabs(p[i] - golden->p[i]) < 5e-6))
+                fail_msg("%s {%s}, element %d: %.9g, the oracle %.9g", golden->type, golden->params, i, p[i], golden->p[i]);
     }
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/engine/optimizer_golden.h: 20 updates of each optimizer, by PyTorch in double precision (LAMB and Lion, which it
-lacks, by their papers' algorithms).  python tests/oracle/optimizers.py > tests/engine/optimizer_golden.h"""
+"""Writes tests/engine/optimizer_golden.c: 20 updates of each optimizer, by PyTorch in double precision (LAMB and Lion, which it
+lacks, by their papers' algorithms).  python tests/oracle/optimizers.py > tests/engine/optimizer_golden.c"""
 import math
+import textwrap
 
 import torch
 
@@ -71,8 +72,27 @@ cases = {
     ("LAMB", '"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1'): lamb(p0.tolist(), [g.tolist() for g in grads], 0.9, 0.999, 1e-8, 0.1),
 }
 
+
+def table(numbers, a_line=6):
+    """The numbers in columns, six a line."""
+    words = ["%.9g," % x for x in numbers]
+    words[-1] = words[-1][:-1]
+    widths = [max(map(len, words[c::a_line])) for c in range(a_line)]
+    rows = (words[at:at + a_line] for at in range(0, len(words), a_line))
+    return ("\n" + " " * 11).join(" ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def literal(text, column):
+    """A string of C at that column, in lines of at most 100."""
+    lines = textwrap.wrap(text.replace('"', '\\"'), 97 - column, drop_whitespace=False, break_on_hyphens=False)
+    return ("\n" + " " * column).join('"%s"' % line for line in lines)
+
+
 print("// Written by tests/oracle/optimizers.py; do not edit.")
-print("static const struct { const char *type, *params; double p[100]; } golden[] = {")
+print('#include "optimizer_golden.h"\n')
+print("const optimizer_golden optimizer_goldens[OPTIMIZER_GOLDENS] = {")
 for (name, params), p in cases.items():
-    print('    {"%s", "%s",\n     {%s}},' % (name, params.replace('"', '\\"'), ", ".join("%.9g" % x for x in p)))
+    print('    {.type = "%s",' % name)
+    print("     .params = %s," % literal(params, 15))
+    print("     .p = {%s}}," % table(p))
 print("};")
