@@ -1,0 +1,136 @@
+// The rows of `zero plan`: the plans of several stages and ranks, and which of them fits.
+#include "tools/planner.h"
+
+#include "setup/machine_facts.h"
+#include "setup/placement.h"
+
+#include <assert.h>
+
+enum { MOST_BATCH = 4096 };
+
+zero_status zr_planner_make(const zr_planner *p, int stage, int ranks, int64_t batch, zr_plan **out,
+                            zero_error *error)
+{
+    zr_settings settings = p->settings;
+    zr_machine machine = p->machine;
+    zero_shape shape = {.batch = batch, .seq = p->seq, .threads = machine.threads};
+    settings.stage = stage;
+    machine.ranks = ranks;
+    machine.mapped = ranks <= ZERO_MAX_RANKS; // more are not on one machine
+    machine.machine_ranks = (int)settings.kept_by;
+    return zr_plan_create(p->model, &shape, &settings, &machine, out, error);
+}
+
+static zero_status plan_row(const zr_planner *p, int stage, int ranks, int64_t batch,
+                            zr_plan_row *row, zero_error *error)
+{
+    zr_plan *plan = NULL;
+    ZERO_TRY(zr_planner_make(p, stage, ranks, batch, &plan, error));
+    *row = (zr_plan_row){.stage = stage, .ranks = ranks, .micro_batch = batch, .largest = -1};
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        row->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        row->tiers[t] = zr_plan_tier_bytes(plan, (zero_tier)t);
+    zr_plan_destroy(plan);
+    return ZERO_OK;
+}
+
+bool zr_planner_has_stage(const zr_planner *p, int stage)
+{
+    const zr_offload_config *offload = &p->config->offload;
+    bool part = offload->optimizer != ZERO_TIER_device && offload->ratio < 1;
+    return stage >= (offload->parameters != ZERO_TIER_device || part ? 3
+                     : offload->optimizer != ZERO_TIER_device        ? 1
+                                                                     : 0);
+}
+
+bool zr_planner_is_limited(const zr_planner *p)
+{
+    return p->options->memory > 0 || p->config->offload.device_memory > 0 ||
+           p->config->offload.host_memory > 0;
+}
+
+// Whether a micro-batch of this size fits; a size that cannot even be planned does not.
+static bool fits(const zr_planner *p, int stage, int ranks, int64_t batch)
+{
+    zr_plan_row row;
+    zr_machine machine = {.memory_limit = p->options->memory};
+    zr_machine_limit(&machine, &p->config->offload, ranks);
+    if (plan_row(p, stage, ranks, batch, &row, NULL) != ZERO_OK)
+        return false;
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        if (machine.tier_limit[t] > 0 && row.tiers[t] > machine.tier_limit[t])
+            return false;
+    return machine.memory_limit <= 0 || zr_plan_row_total(&row) <= machine.memory_limit;
+}
+
+static int64_t largest_batch(const zr_planner *p, int stage, int ranks)
+{
+    int64_t low = 0, high = 1;
+    while (high <= MOST_BATCH && fits(p, stage, ranks, high)) {
+        low = high;
+        high *= 2;
+    }
+    high = ZR_MIN(high, MOST_BATCH + 1);
+    while (high - low > 1) {
+        int64_t middle = (low + high) / 2;
+        if (fits(p, stage, ranks, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int zr_planner_ranks(const zr_planner *p, int out[ZR_PLANNER_USUAL])
+{
+    static const int usual[ZR_PLANNER_USUAL] = {1, 2, 4, 8, 16, 64};
+    const zr_elastic *elastic = p->config->elastic;
+    int count = zr_planner_is_limited(p) ? ZR_PLANNER_USUAL : 4;
+    if (elastic && !p->options->ranks)
+        count = ZR_MIN(count, elastic->count);
+    for (int i = 0; i < count; i++)
+        out[i] = p->options->ranks ? p->options->ranks
+                 : elastic         ? (int)ZR_MIN(elastic->ranks[i], INT32_MAX)
+                                   : usual[i];
+    return p->options->ranks ? 1 : count;
+}
+
+int64_t zr_planner_batch(const zr_planner *p, int ranks)
+{
+    zr_elastic_batch shared = {.micro = p->config->micro_batch};
+    if (p->config->elastic)
+        zr_elastic_share(p->config->elastic, ranks, &shared);
+    return shared.micro;
+}
+
+zero_status zr_planner_rows(const zr_planner *p, zr_plan_row rows[ZR_PLANNER_MOST_ROWS], int *count,
+                            zero_error *error)
+{
+    bool asks = zr_planner_is_limited(p) && !p->options->ranks && !p->config->elastic;
+    int shown[ZR_PLANNER_USUAL], numbers = zr_planner_ranks(p, shown);
+    *count = 0;
+    for (int i = 0; i < numbers; i++) {
+        int ranks = shown[i];
+        for (int stage = 0; stage <= 3; stage++) {
+            if (!zr_planner_has_stage(p, stage))
+                continue;
+            int64_t largest = zr_planner_is_limited(p) ? largest_batch(p, stage, ranks) : -1;
+            int64_t batch = asks && largest > 0 ? largest : asks ? 1 : zr_planner_batch(p, ranks);
+            assert(*count < ZR_PLANNER_MOST_ROWS); // 4 stages of ZR_PLANNER_USUAL numbers of ranks
+            ZERO_TRY(plan_row(p, stage, ranks, batch, &rows[*count], error));
+            rows[*count].largest = largest;
+            (*count)++;
+        }
+    }
+    return ZERO_OK;
+}
+
+// The micro-batch of elasticity is not a matter of choice.
+const zr_plan_row *zr_planner_least(const zr_planner *p, const zr_plan_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].largest >= (p->config->elastic ? rows[i].micro_batch : 1))
+            return &rows[i];
+    return NULL;
+}

@@ -1,0 +1,169 @@
+// The answer of `zero plan` in words: what was planned, the table, and the command to run.
+#include "base/bytes_text.h"
+#include "base/cpu.h"
+#include "tools/planner.h"
+
+#include <string.h>
+
+static const zr_plan_row *row_of_stage(const zr_plan_row *rows, int count, int stage)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].stage == stage)
+            return &rows[i];
+    return &rows[0];
+}
+
+static bool is_of_row(const char *key)
+{
+    return !strcmp(key, "zero_optimization.stage") ||
+           !strcmp(key, "train_micro_batch_size_per_gpu");
+}
+
+void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
+{
+    const zero_plan_options *options = p->options;
+    zr_buffer_printf(out, "  zero train %s %s --data text.txt --out run",
+                     options->new_spec ? "--new" : "--model", zr_planner_model(p));
+    if (options->config_path)
+        zr_buffer_printf(out, " --config %s", options->config_path);
+    if (options->seq)
+        zr_buffer_printf(out, " --seq %lld", (long long)options->seq);
+    for (int i = 0; i < options->override_count; i++)
+        if (!row || !is_of_row(options->overrides[i].key))
+            zr_buffer_printf(out, " %s %s", options->overrides[i].flag,
+                             options->overrides[i].value);
+    zr_buffer_printf(out, " --ranks %d", row ? row->ranks : ZR_MAX(options->ranks, 1));
+    if (row)
+        zr_buffer_printf(out, " --stage %d", row->stage);
+    if (row && !p->config->elastic)
+        zr_buffer_printf(out, " --micro-batch %lld", (long long)row->micro_batch);
+    zr_buffer_printf(out, "\n");
+}
+
+// A plan knows bytes, not seconds: what measures them, of a new model without offload, by ranks
+// that this machine has cores for.
+static void append_bench(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
+{
+    const zero_plan_options *options = p->options;
+    if (!options->new_spec || options->config_path || row->ranks > zr_cpu_budget_get().allowed)
+        return;
+    zr_buffer_printf(out,
+                     "How long its steps take on this machine:\n  zero bench step --new %s --seq "
+                     "%lld --dtype %s --ranks %d --stage %d --micro-batch %lld\n",
+                     options->new_spec, (long long)p->seq, p->settings.precision.name, row->ranks,
+                     row->stage, (long long)row->micro_batch);
+}
+
+static void append_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
+{
+    zr_planner_command(p, row, out);
+    append_bench(p, row, out);
+}
+
+// Where no row fits.
+static void append_way_out(const zr_planner *p, zr_buffer *out)
+{
+    const zero_plan_options *options = p->options;
+    zr_buffer_printf(
+        out, "A shorter window (--seq) and a smaller micro-batch (--micro-batch) need less.\n");
+    if (p->config->offload.optimizer != ZERO_TIER_device ||
+        p->config->offload.parameters != ZERO_TIER_device)
+        return;
+    zr_buffer_printf(
+        out,
+        "States can lie on the host or on NVMe (docs/offload.md). With {\"libzero\": {\"offload\": "
+        "\"auto\", \"nvme_path\": \"DIR\"}} in auto.json, this shows "
+        "what goes where:\n  zero plan %s %s --config auto.json --device-memory BYTES\n",
+        options->new_spec ? "--new" : "--model", zr_planner_model(p));
+}
+
+// "2.00 GB a rank and 512 MB on a rank's device"
+static void append_limits(const zr_planner *p, zr_buffer *out)
+{
+    const struct {
+        int64_t bytes;
+        const char *of;
+    } limits[] = {
+        {p->options->memory, "a rank"},
+        {p->config->offload.device_memory, "on a rank's device"},
+        {p->config->offload.host_memory, "on the machine's host"},
+    };
+    const char *separator = "";
+    char bytes[ZR_BYTES_TEXT];
+    for (int i = 0; i < ZR_COUNT(limits); i++) {
+        if (limits[i].bytes <= 0)
+            continue;
+        zr_bytes_text((double)limits[i].bytes, bytes);
+        zr_buffer_printf(out, "%s%s %s", separator, bytes, limits[i].of);
+        separator = " and ";
+    }
+}
+
+static const char *place(int tier)
+{
+    static const char *const places[] = {[ZERO_TIER_device] = "the device",
+                                         [ZERO_TIER_host] = "the host",
+                                         [ZERO_TIER_nvme] = "NVMe"};
+    return places[tier];
+}
+
+static void append_elastic(const zr_planner *p, zr_buffer *out)
+{
+    char list[2048];
+    const zr_elastic *elastic = p->config->elastic;
+    zr_elastic_list(elastic, list, sizeof list);
+    zr_buffer_printf(
+        out, "elasticity: batches of %lld samples; %d numbers of ranks can share them: %s\n",
+        (long long)elastic->batch, elastic->count, list);
+}
+
+void zr_planner_title(const zr_planner *p, zr_buffer *out)
+{
+    int threads = zr_planner_threads(p);
+    const zr_offload_config *offload = &p->config->offload;
+    zr_buffer_printf(out,
+                     "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of one rank, "
+                     "%d thread%s, all ranks on one machine\n",
+                     zr_planner_model(p), (double)zr_model_parameters(p->model) / 1e6,
+                     p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "",
+                     p->settings.precision.name,
+                     zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq,
+                     threads, threads == 1 ? "" : "s");
+    if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
+        zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n",
+                         place(offload->parameters), place(offload->optimizer),
+                         zr_planner_has_stage(p, 0)   ? ""
+                         : zr_planner_has_stage(p, 1) ? ": stages 1 to 3"
+                                                      : ": stage 3 alone");
+    if (p->settings.exact_world)
+        zr_buffer_printf(out,
+                         "exact_world: gradients in fp32 until they are summed; %lld micro-batches "
+                         "a rank and step in %d accumulator%s of a shard\n",
+                         (long long)p->settings.accumulation, zr_accumulators(&p->settings),
+                         zr_accumulators(&p->settings) == 1 ? "" : "s");
+    if (p->config->elastic)
+        append_elastic(p, out);
+    zr_buffer_printf(out, "\n");
+}
+
+void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr_buffer *out)
+{
+    zr_planner_title(p, out);
+    zr_plan_table(rows, count, out);
+    if (!zr_planner_is_limited(p)) {
+        zr_buffer_printf(out, "\nThe plan of the configuration:\n");
+        append_command(p, row_of_stage(rows, count, p->settings.stage), out);
+        return;
+    }
+    const zr_plan_row *choice = zr_planner_least(p, rows, count);
+    zr_buffer_printf(out, choice ? "\nThe least that fits into " : "\nNothing of this fits into ");
+    append_limits(p, out);
+    zr_buffer_printf(out, choice ? ":\n" : ".\n");
+    if (!choice) {
+        append_way_out(p, out);
+        return;
+    }
+    zr_plan_row command = *choice;
+    command.micro_batch = ZR_MIN(command.micro_batch, command.largest);
+    append_command(p, &command, out);
+}
