@@ -1,12 +1,8 @@
-// The model of a BPE: tokens, merges, settings. Everything that a file says is checked here: ids once each and not beyond all
-// proportion, merges of tokens that there are, into tokens that there are. Since a merge makes a longer token, none can go in a circle.
-#include "base/random.h"
-#include "tokenizer/bpe_encode.h"
+// The model of a BPE as a file has it: its tokens, and its settings. Everything that a file says is
+// checked: here that each id is given once, and none is beyond all proportion.
 #include "tokenizer/bpe_load.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <utf8proc.h>
 
 bool zr_json_is_off(const json_t *setting)
 {
@@ -27,7 +23,7 @@ zero_status zr_fail_not_built(const char *path, const char *what, const char *va
     return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s%.400s: not built", path, what, value);
 }
 
-static zero_status append_text(zr_bpe_loader *loader, const char *text, size_t length, zr_text_span *out, zero_error *error)
+zero_status zr_bpe_append_text(zr_bpe_loader *loader, const char *text, size_t length, zr_text_span *out, zero_error *error)
 {
     *out = (zr_text_span){.at = (uint32_t)loader->text.length, .length = (uint32_t)length};
     zr_buffer_append(&loader->text, text, length);
@@ -59,7 +55,7 @@ static zero_status put_token(zr_bpe_loader *loader, const char *token, int32_t i
     if (spelled[id].length)
         return zr_fail(error, ZERO_ERR_DATA, "%s: the id %d is given to \"%.*s\" and to \"%.100s\"", loader->path, id, (int)ZR_MIN(spelled[id].length, 100u),
                        loader->bpe->text + spelled[id].at, token);
-    return append_text(loader, token, strlen(token), &spelled[id], error);
+    return zr_bpe_append_text(loader, token, strlen(token), &spelled[id], error);
 }
 
 // The largest id of all, which says how large the tables are.
@@ -137,93 +133,6 @@ zero_status zr_bpe_load_vocabulary(zr_bpe_loader *loader, json_t *vocab, const j
     return ZERO_OK;
 }
 
-// ---- merges ----------------------------------------------------------------------------------------------------
-
-static zero_status fail_merge(const zr_bpe_loader *loader, int64_t rank, const char *left, size_t left_length, const char *right, size_t right_length, const char *why,
-                              zero_error *error)
-{
-    return zr_fail(error, ZERO_ERR_DATA, "%s: merge %lld, \"%.*s\" and \"%.*s\": %s", loader->path, (long long)rank, (int)ZR_MIN(left_length, (size_t)100), left,
-                   (int)ZR_MIN(right_length, (size_t)100), right, why);
-}
-
-static zero_status put_merge(zr_bpe_loader *loader, int64_t rank, const char *left, size_t left_length, const char *right, size_t right_length, zr_buffer *joined,
-                             zero_error *error)
-{
-    const zr_text_span_map *ids = &loader->bpe->ids;
-    joined->length = 0;
-    zr_buffer_append(joined, left, left_length);
-    zr_buffer_append(joined, right, right_length);
-    if (joined->failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its merges", loader->path);
-    zr_merge merge = {.left = zr_text_span_map_find(ids, left, left_length), .right = zr_text_span_map_find(ids, right, right_length), .rank = (int32_t)rank,
-                      .id = zr_text_span_map_find(ids, joined->data, joined->length)};
-    if (merge.left < 0 || merge.right < 0)
-        return fail_merge(loader, rank, left, left_length, right, right_length, merge.left < 0 ? "the first is no token of the vocabulary" : "the second is no token of the vocabulary", error);
-    if (merge.id < 0)
-        return fail_merge(loader, rank, left, left_length, right, right_length, "together they are no token of the vocabulary", error);
-    zr_merge_map_insert(&loader->bpe->merges, merge);
-    return ZERO_OK;
-}
-
-// "a b": two tokens with one space between.
-static zero_status put_merge_line(zr_bpe_loader *loader, int64_t rank, const char *line, size_t length, zr_buffer *joined, zero_error *error)
-{
-    const char *space = memchr(line, ' ', length);
-    size_t left = space ? (size_t)(space - line) : 0, right = space ? length - left - 1 : 0;
-    if (!left || !right || memchr(space + 1, ' ', right))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: merge %lld is \"%.*s\", where two tokens with a space between are needed", loader->path, (long long)rank,
-                       (int)ZR_MIN(length, (size_t)100), line);
-    return put_merge(loader, rank, line, left, space + 1, right, joined, error);
-}
-
-static zero_status put_json_merge(zr_bpe_loader *loader, int64_t rank, const json_t *item, zr_buffer *joined, zero_error *error)
-{
-    if (json_is_string(item))
-        return put_merge_line(loader, rank, json_string_value(item), json_string_length(item), joined, error);
-    const json_t *left = json_array_get(item, 0), *right = json_array_get(item, 1);
-    if (json_array_size(item) != 2 || !json_string_length(left) || !json_string_length(right))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: merge %lld is no pair of tokens", loader->path, (long long)rank);
-    return put_merge(loader, rank, json_string_value(left), json_string_length(left), json_string_value(right), json_string_length(right), joined, error);
-}
-
-zero_status zr_bpe_load_merges(zr_bpe_loader *loader, const json_t *merges, zero_error *error)
-{
-    size_t count = json_array_size(merges);
-    zr_buffer joined = {0};
-    if (merges && !json_is_null(merges) && !json_is_array(merges))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: the model's \"merges\" is no list", loader->path);
-    zero_status status = zr_merge_map_create((int64_t)count, &loader->bpe->merges, error);
-    for (size_t i = 0; i < count && status == ZERO_OK; i++)
-        status = put_json_merge(loader, (int64_t)i, json_array_get(merges, i), &joined, error);
-    zr_buffer_free(&joined);
-    return status;
-}
-
-static size_t line_length(const char *text, size_t length)
-{
-    const char *end = memchr(text, '\n', length);
-    return end ? (size_t)(end - text) : length;
-}
-
-zero_status zr_bpe_load_merges_text(zr_bpe_loader *loader, const char *text, size_t length, zero_error *error)
-{
-    int64_t lines = 1, rank = 0;
-    zr_buffer joined = {0};
-    for (size_t i = 0; i < length; i++)
-        lines += text[i] == '\n';
-    zero_status status = zr_merge_map_create(lines, &loader->bpe->merges, error);
-    for (size_t at = 0, whole; at < length && status == ZERO_OK; at += whole + 1) {
-        whole = line_length(text + at, length - at);
-        size_t line = whole - (whole > 0 && text[at + whole - 1] == '\r');
-        if (line && !(line >= 8 && memcmp(text + at, "#version", 8) == 0))
-            status = put_merge_line(loader, rank++, text + at, line, &joined, error);
-    }
-    zr_buffer_free(&joined);
-    return status;
-}
-
-// ---- settings, and what follows --------------------------------------------------------------------------------
-
 zero_status zr_bpe_load_model(zr_bpe_loader *loader, const json_t *model, zero_error *error)
 {
     static const char *const refused[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix"};
@@ -243,183 +152,6 @@ zero_status zr_bpe_load_model(zr_bpe_loader *loader, const json_t *model, zero_e
     const char *name = json_string_value(unk);
     bpe->unk = name ? zr_text_span_map_find(&bpe->ids, name, strlen(name)) : -1;
     return bpe->unk >= 0 ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "%s: the unk_token \"%.100s\" is no token of the vocabulary", loader->path, name ? name : "?");
-}
-
-// The byte that <0x0A> stands for, -1: the token is another.
-static int byte_of_name(const char *text, size_t length)
-{
-    int value = 0;
-    if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
-        return -1;
-    for (int i = 3; i < 5; i++) {
-        const char *digits = "0123456789abcdef", *at = strchr(digits, text[i] >= 'A' && text[i] <= 'F' ? text[i] + 32 : text[i]);
-        if (!text[i] || !at)
-            return -1;
-        value = value * 16 + (int)(at - digits);
-    }
-    return value;
-}
-
-// The bytes that a byte-level token spells, in `out`; false: it has characters beyond the alphabet.
-static bool unspell(const char *text, size_t length, zr_buffer *out)
-{
-    out->length = 0;
-    for (size_t at = 0; at < length;) {
-        int32_t code_point;
-        int bytes = zr_utf8_next(text + at, length - at, &code_point), byte = bytes ? zr_symbol_byte(code_point) : -1;
-        if (byte < 0)
-            return false;
-        zr_buffer_append(out, &(unsigned char){(unsigned char)byte}, 1);
-        at += (size_t)bytes;
-    }
-    return true;
-}
-
-static void replace_all(const char *text, size_t length, const char *from, const char *to, zr_buffer *out)
-{
-    out->length = 0;
-    const char *end = text + length, *found;
-    for (size_t width = strlen(from); (found = zr_find(text, (size_t)(end - text), from, width)); text = found + width) {
-        zr_buffer_append(out, text, (size_t)(found - text));
-        zr_buffer_append(out, to, strlen(to));
-    }
-    zr_buffer_append(out, text, (size_t)(end - text));
-}
-
-// What token `id` decodes to, as far as that does not depend on its neighbours.
-static zero_status decode_token(zr_bpe_loader *loader, int32_t id, zr_buffer *work, zero_error *error)
-{
-    zr_bpe *bpe = loader->bpe;
-    zr_text_span spelled = bpe->spelled[id];
-    const char *text = bpe->text + spelled.at;
-    bpe->bytes[id] = spelled;
-    if (bpe->decoder.byte_level) {
-        if (!unspell(text, spelled.length, work))
-            return ZERO_OK;
-    } else {
-        const char *from = bpe->decoder.metaspace ? bpe->decoder.space : bpe->decoder.from;
-        replace_all(text, spelled.length, from ? from : text, from ? bpe->decoder.metaspace ? " " : bpe->decoder.to : text, work);
-        if (!from) {
-            work->length = 0;
-            zr_buffer_append(work, text, spelled.length);
-        }
-        int byte = bpe->decoder.fallback && !work->failed ? byte_of_name(work->data, work->length) : -1;
-        bpe->is_byte[id] = byte >= 0;
-        if (byte >= 0) {
-            work->length = 0;
-            zr_buffer_append(work, &(unsigned char){(unsigned char)byte}, 1);
-        }
-    }
-    if (work->failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the text of its tokens", loader->path);
-    if (work->length / ZR_MOST_GROWTH > spelled.length)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: the decoder makes more than %d times as many bytes of the token \"%.*s\"", loader->path, ZR_MOST_GROWTH, (int)ZR_MIN(spelled.length, 100u), text);
-    if (work->length == spelled.length && memcmp(work->data, text, work->length) == 0)
-        return ZERO_OK;
-    return append_text(loader, work->data, work->length, &bpe->bytes[id], error);
-}
-
-static void find_symbols(zr_bpe *bpe)
-{
-    for (int byte = 0; byte < 256; byte++) {
-        char name[8];
-        utf8proc_uint8_t symbol[4];
-        if (bpe->byte_level) {
-            utf8proc_ssize_t length = utf8proc_encode_char(zr_byte_symbol(byte), symbol);
-            bpe->symbols[byte] = zr_text_span_map_find(&bpe->ids, (const char *)symbol, (size_t)length);
-        } else {
-            snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
-            bpe->symbols[byte] = zr_text_span_map_find(&bpe->ids, name, 6);
-        }
-    }
-}
-
-// ignore_merges: byte-level tokens by the bytes they spell, so that a piece that is one is found as it stands in the text.
-static zero_status find_wholes(zr_bpe_loader *loader, zr_buffer *work, zero_error *error)
-{
-    zr_bpe *bpe = loader->bpe;
-    if (!bpe->ignore_merges)
-        return ZERO_OK;
-    ZERO_TRY(zr_text_span_map_create((const char *const *)&bpe->text, bpe->model_tokens, &bpe->whole, error));
-    for (int32_t id = 0; id < loader->tokenizer->vocabulary; id++) {
-        zr_text_span span = bpe->spelled[id];
-        if (!span.length || zr_text_span_map_find(&bpe->ids, bpe->text + span.at, span.length) != id)
-            continue;
-        if (bpe->byte_level) {
-            if (!unspell(bpe->text + span.at, span.length, work))
-                continue;
-            ZERO_TRY(append_text(loader, work->data, work->length, &span, error));
-        }
-        zr_text_span_map_insert(&bpe->whole, span, id);
-    }
-    return work->failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its tokens", loader->path) : ZERO_OK;
-}
-
-// Whether spaces are written as U+2581, that is a token, and no token has one that another character precedes.
-static bool find_words_apart(const zr_tokenizer *tokenizer)
-{
-    const zr_bpe *bpe = tokenizer->bpe;
-    size_t width = strlen(ZR_METASPACE);
-    bool written = false;
-    for (int i = 0; i < bpe->normal_count; i++)
-        written |= bpe->normal[i].kind == ZR_NORMAL_REPLACE && strcmp(bpe->normal[i].from, " ") == 0 && strcmp(bpe->normal[i].to, ZR_METASPACE) == 0;
-    for (int i = 0; i < bpe->split_count; i++)
-        written |= bpe->split[i].kind == ZR_SPLIT_METASPACE && strcmp(bpe->split[i].space, ZR_METASPACE) == 0;
-    if (!written || bpe->byte_level || bpe->ignore_merges || zr_text_span_map_find(&bpe->ids, ZR_METASPACE, width) < 0)
-        return false;
-    for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
-        const char *text = bpe->text + bpe->spelled[id].at, *end = text + bpe->spelled[id].length;
-        for (const char *at = text; (at = zr_find(at, (size_t)(end - at), ZR_METASPACE, width)); at += width)
-            if (at != text && ((size_t)(at - text) < width || memcmp(at - width, ZR_METASPACE, width) != 0))
-                return false;
-    }
-    return true;
-}
-
-static zero_status finish_added(zr_bpe_loader *loader, zero_error *error)
-{
-    zr_bpe *bpe = loader->bpe;
-    zr_encoder work = {.tokenizer = loader->tokenizer, .name = loader->path, .error = error};
-    zero_status status = ZERO_OK;
-    for (int i = 0; i < bpe->added_count && status == ZERO_OK; i++) {
-        zr_added_token *token = &bpe->added[i];
-        const char *sought = token->content;
-        token->length = strlen(sought);
-        if (token->normalized)
-            status = zr_normalize(&work, true, token->content, token->length, &sought, &token->length);
-        if (status == ZERO_OK)
-            token->sought = zr_alloc(token->length + 1, error);
-        if (!token->sought) {
-            status = status == ZERO_OK ? ZERO_ERR_MEMORY : status;
-            break;
-        }
-        memcpy(token->sought, sought, token->length);
-        if (token->normalized && token->length) // the library decodes them so too
-            status = append_text(loader, token->sought, token->length, &bpe->spelled[token->id], error);
-        bpe->ordinary_added += !token->special;
-        bpe->added_starts[token->normalized][(unsigned char)*token->sought] = token->length > 0;
-    }
-    zr_free(work.normal.data);
-    zr_free(work.other.data);
-    return status == ZERO_OK ? zr_added_sort(bpe, loader->path, error) : status;
-}
-
-zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error)
-{
-    zr_bpe *bpe = loader->bpe;
-    zr_buffer work = {0};
-    zero_status status;
-    zr_classes_fill(&bpe->classes);
-    find_symbols(bpe);
-    status = find_wholes(loader, &work, error);
-    bpe->words_apart = find_words_apart(loader->tokenizer);
-    if (status == ZERO_OK)
-        status = finish_added(loader, error); // from here on these are spelled as they are sought
-    for (int32_t id = 0; id < loader->tokenizer->vocabulary && status == ZERO_OK; id++)
-        if (bpe->spelled[id].length)
-            status = decode_token(loader, id, &work, error);
-    zr_buffer_free(&work);
-    return status;
 }
 
 void zr_bpe_free(zr_bpe *bpe)

@@ -28,7 +28,10 @@ bool zr_json_is_off(const json_t *setting);
 const char *zr_json_type(const json_t *part);
 zero_status zr_fail_not_built(const char *path, const char *what, const char *value, zero_error *error);
 
-// bpe_load.c. In this order; the pipeline lies between vocabulary and finish.
+// Puts `text` at the end of the model's, in which *out is it.
+zero_status zr_bpe_append_text(zr_bpe_loader *loader, const char *text, size_t length, zr_text_span *out, zero_error *error);
+
+// bpe_load.c, bpe_load_merges.c, bpe_finish.c. In this order; the pipeline lies between vocabulary and finish.
 zero_status zr_bpe_load_vocabulary(zr_bpe_loader *loader, json_t *vocab, const json_t *added, zero_error *error);
 zero_status zr_bpe_load_merges(zr_bpe_loader *loader, const json_t *merges, zero_error *error);             // of tokenizer.json
 zero_status zr_bpe_load_merges_text(zr_bpe_loader *loader, const char *text, size_t length, zero_error *error); // of merges.txt
