@@ -1,31 +1,18 @@
-// Products through oneDNN: one matmul primitive for each shape, made at its first use and kept in queue->impl.
-// The only file that knows oneDNN's API; where 2.x and 3.x differ, cpu_dnnl_version.h tells them apart.
+// Products through oneDNN, whose matmul primitives cpu_dnnl_matmul.c makes and keeps.
 //
-// What oneDNN cannot do, or not with this processor's instructions, our own products do (cache.otherwise). GELU of A goes
-// through scratch and its slope is multiplied into D in place, both by the element kernels: a 16-bit D is rounded twice then.
+// What oneDNN cannot do, or not with this processor's instructions, our own products do
+// (cache.otherwise). GELU of A goes through scratch and its slope is multiplied into D in place, both
+// by the element kernels: a 16-bit D is rounded twice then.
 //
-// Scratch: what oneDNN wants for a product of m rows goes up and down with m, as m has divisors that make good blocks. So a
-// few points on the way to m are asked about (next_point), and what is reserved for m is the most of these and of m itself. A
-// product of fewer rows that wants more than that is computed by parts whose rows are such points: what these want is there.
+// Scratch: what oneDNN wants for a product of m rows goes up and down with m, as m has divisors that
+// make good blocks. So a few points on the way to m are asked about (next_point), and what is reserved
+// for m is the most of these and of m itself. A product of fewer rows that wants more than that is
+// computed by parts whose rows are such points: what these want is there.
 //
-// Invariant: after a shape's first call nothing here allocates. Scratchpads are the caller's (queue->scratch), and memory
-// objects are kept, only their handles change. oneDNN takes its number of threads from the calling thread's OpenMP setting,
-// both when a primitive is made and when it runs; both places set it, and put back what the host program had.
+// Invariant: after a shape's first call nothing here allocates.
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "compute/cpu/cpu_dnnl_version.h"
-#include "compute/cpu/cpu_kernels.h"
-
-#include <omp.h>
-#include <string.h>
-#include <sys/mman.h>
-
-typedef struct kept { // a primitive and what it runs on
-    zr_product product;         // as oneDNN is asked for it
-    dnnl_primitive_t primitive; // NULL: oneDNN has none
-    dnnl_memory_t memory[MEMORIES]; // memory[BIAS], memory[SCRATCH]: NULL where not needed
-    size_t scratch_bytes;
-} kept;
+#include "compute/cpu/cpu_dnnl_matmul.h"
 
 enum { POINTS = 256, EACH = 32, COPIED = 8 }; // points: each m up to 32, then eight an octave; COPIED: rows of a part, A transposed
 
@@ -38,190 +25,12 @@ typedef struct sizes { // what products want that differ in m alone
 } sizes;
 
 typedef struct cache {
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
+    zr_cpu_matmuls *matmuls;
     const zr_product_ops *otherwise;
     zr_cpu_dnnl_use use;
-    int count, capacity;
-    kept *at;
     int size_count, size_capacity;
     sizes *sizes;
 } cache;
-
-static zero_status dnnl_failed(const zr_product *p, dnnl_status_t status, const char *what, zero_error *error)
-{
-    zero_status code = status == dnnl_out_of_memory ? ZERO_ERR_MEMORY : ZERO_ERR_INTERNAL;
-    return zr_fail(error, code,
-                   "product m %lld, n %lld, k %lld, trans %d%d, add %d, epilogue %d: oneDNN's %s gave status %d",
-                   (long long)p->m, (long long)p->n, (long long)p->k, p->trans_a, p->trans_b, p->add, (int)p->epilogue,
-                   what, (int)status);
-}
-
-static bool same(const zr_product *x, const zr_product *y)
-{
-    return x->m == y->m && x->n == y->n && x->k == y->k && x->dtype == y->dtype && x->out == y->out
-           && x->trans_a == y->trans_a && x->trans_b == y->trans_b && x->add == y->add && x->epilogue == y->epilogue;
-}
-
-static void kept_destroy(kept *entry)
-{
-    for (int i = 0; i < MEMORIES; i++)
-        if (entry->memory[i])
-            dnnl_memory_destroy(entry->memory[i]);
-    if (entry->primitive)
-        dnnl_primitive_destroy(entry->primitive);
-    memset(entry, 0, sizeof(*entry));
-}
-
-static dnnl_status_t attributes_create(const zr_product *product, dnnl_primitive_attr_t *out)
-{
-    dnnl_post_ops_t ops = NULL;
-    dnnl_status_t status = dnnl_primitive_attr_create(out);
-    if (status == dnnl_success)
-        status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
-    if (status != dnnl_success || !product->add)
-        return status;
-    status = dnnl_post_ops_create(&ops);
-    if (status == dnnl_success)
-        status = sum_append(ops);
-    if (status == dnnl_success)
-        status = dnnl_primitive_attr_set_post_ops(*out, ops);
-    if (ops)
-        dnnl_post_ops_destroy(ops);
-    return status;
-}
-
-static dnnl_status_t layouts_create(const zr_product *product, layout at[D + 1])
-{
-    dnnl_status_t status = layout_create(&at[A], product->dtype, product->m, product->k, product->trans_a);
-    if (status == dnnl_success)
-        status = layout_create(&at[B], product->dtype, product->k, product->n, product->trans_b);
-    if (status == dnnl_success)
-        status = layout_create(&at[BIAS], product->dtype, 1, product->n, false);
-    if (status == dnnl_success)
-        status = layout_create(&at[D], product->out, product->m, product->n, false);
-    return status;
-}
-
-static void layouts_destroy(layout at[D + 1])
-{
-    for (int i = A; i <= D; i++)
-        layout_destroy(&at[i]);
-}
-
-static bool is_any(const_dnnl_primitive_desc_t desc) { return true; }
-
-// oneDNN tells its implementations apart by name alone: "brg:avx512_core_amx_bf16", "brg:avx512_core_bf16", "gemm:jit", of which the
-// last takes whatever the processor has.
-static bool is_without_tiles(const_dnnl_primitive_desc_t desc)
-{
-    const char *name = NULL;
-    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strstr(name, "brg") && !strstr(name, "amx");
-}
-
-// at and *out are zeroed; what a failure leaves in them is the caller's to destroy.
-static dnnl_status_t described_create(const cache *of, const zr_product *product, layout at[D + 1], dnnl_primitive_desc_t *out)
-{
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_status_t status = layouts_create(product, at);
-    if (status == dnnl_success)
-        status = attributes_create(product, &attr);
-    if (status == dnnl_success)
-        status = matmul_create(of->engine, at, product->epilogue == ZR_EPILOGUE_BIAS, attr,
-                               product->dtype == ZERO_BF16 && of->use == ZR_CPU_DNNL_BF16 ? is_without_tiles : is_any, out);
-    if (attr)
-        dnnl_primitive_attr_destroy(attr);
-    return status;
-}
-
-static size_t described_bytes(const_dnnl_primitive_desc_t desc)
-{
-    layout_ref of = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-    return of ? dnnl_memory_desc_get_size(of) : 0;
-}
-
-static dnnl_status_t scratch_create(dnnl_engine_t engine, const_dnnl_primitive_desc_t desc, kept *entry)
-{
-    entry->scratch_bytes = described_bytes(desc);
-    if (!entry->scratch_bytes)
-        return dnnl_success;
-    return dnnl_memory_create(&entry->memory[SCRATCH], dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0), engine, DNNL_MEMORY_NONE);
-}
-
-// entry is zeroed; what a failure leaves in it kept_destroy takes away.
-static dnnl_status_t kept_create(const cache *of, const zr_product *product, kept *entry)
-{
-    layout at[D + 1] = {0};
-    dnnl_primitive_desc_t desc = NULL;
-    bool bias = product->epilogue == ZR_EPILOGUE_BIAS;
-    entry->product = *product;
-    dnnl_status_t status = described_create(of, product, at, &desc);
-    if (status == dnnl_success)
-        status = dnnl_primitive_create(&entry->primitive, desc);
-    if (status == dnnl_success)
-        status = scratch_create(of->engine, desc, entry);
-    for (int i = A; i <= D && status == dnnl_success; i++)
-        if (i != BIAS || bias)
-            status = dnnl_memory_create(&entry->memory[i], layout_use(&at[i]), of->engine, DNNL_MEMORY_NONE);
-    if (desc)
-        dnnl_primitive_desc_destroy(desc);
-    layouts_destroy(at);
-    return status;
-}
-
-static zero_status cache_reserve(cache *of, zero_error *error)
-{
-    if (of->count < of->capacity)
-        return ZERO_OK;
-    int capacity = ZR_MAX(32, 2 * of->capacity);
-    kept *grown = zr_realloc(of->at, sizeof(kept) * (size_t)capacity, error);
-    if (!grown)
-        return ZERO_ERR_MEMORY;
-    of->at = grown;
-    of->capacity = capacity;
-    return ZERO_OK;
-}
-
-// oneDNN does not look whether it got the memory that its compiler writes code to: it is made sure of before. A primitive has up to 32
-// kernels, each of which begins with 256 KiB.
-static zero_status has_room_for_code(const zr_product *p, zero_error *error)
-{
-    const size_t room = 16 << 20; // bytes
-    void *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return zr_fail(error, ZERO_ERR_MEMORY,
-                       "product m %lld, n %lld, k %lld: oneDNN needs %zu MiB of address space to compile it, which this process does not get (ulimit -v; --backend cpu:avx2 "
-                       "compiles nothing)", (long long)p->m, (long long)p->n, (long long)p->k, room >> 20);
-    munmap(at, room);
-    return ZERO_OK;
-}
-
-static zero_status cache_find(zr_queue *queue, const zr_product *product, kept **out, zero_error *error)
-{
-    cache *of = queue->impl;
-    for (int i = 0; i < of->count; i++) {
-        *out = &of->at[i];
-        if (same(&of->at[i].product, product))
-            return ZERO_OK;
-    }
-    ZERO_TRY(has_room_for_code(product, error));
-    ZERO_TRY(cache_reserve(of, error));
-    kept *entry = &of->at[of->count];
-    memset(entry, 0, sizeof(*entry));
-    int before = omp_get_max_threads();
-    omp_set_num_threads(queue->threads);
-    dnnl_status_t status = kept_create(of, product, entry);
-    omp_set_num_threads(before);
-    if (status != dnnl_success) {
-        kept_destroy(entry);
-        entry->product = *product;
-    }
-    if (status != dnnl_success && status != dnnl_unimplemented)
-        return dnnl_failed(product, status, "matmul", error);
-    of->count++;
-    *out = entry;
-    return ZERO_OK;
-}
 
 // Whether oneDNN is asked at all.
 static bool foreign(const cache *of, const zr_product *p)
@@ -255,17 +64,9 @@ static size_t gelu_bytes(const zr_product *p)
 static size_t wanted_bytes(zr_queue *queue, const zr_product *plain)
 {
     const cache *of = queue->impl;
-    layout at[D + 1] = {0};
-    dnnl_primitive_desc_t desc = NULL;
-    int before = omp_get_max_threads();
-    omp_set_num_threads(queue->threads);
-    dnnl_status_t status = described_create(of, plain, at, &desc);
-    omp_set_num_threads(before);
-    size_t bytes = status == dnnl_success ? described_bytes(desc) : status == dnnl_unimplemented ? of->otherwise->scratch(queue, plain) : 0;
-    if (desc)
-        dnnl_primitive_desc_destroy(desc);
-    layouts_destroy(at);
-    return bytes;
+    size_t bytes;
+    bool has = zr_cpu_matmul_wants(of->matmuls, queue->threads, plain, &bytes);
+    return has ? bytes : of->otherwise->scratch(queue, plain);
 }
 
 static int64_t quarter_of_octave(int64_t m) // EACH <= m
@@ -294,7 +95,7 @@ static zero_status sizes_find(cache *of, const zr_product *plain, sizes **out, z
     any.m = 0;
     for (int i = 0; i < of->size_count; i++) {
         *out = &of->sizes[i];
-        if (same(&of->sizes[i].product, &any))
+        if (zr_cpu_matmul_same(&of->sizes[i].product, &any))
             return ZERO_OK;
     }
     if (of->size_count == of->size_capacity) {
@@ -332,28 +133,6 @@ static size_t parts_bytes(zr_queue *queue, const zr_product *product, sizes *of)
     return most + gelu_bytes(product) + (product->trans_a ? a_bytes(product, last) : 0);
 }
 
-static zero_status execute(zr_queue *queue, kept *entry, const void *const handle[MEMORIES], zero_error *error)
-{
-    static const int role[MEMORIES] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST,
-                                       DNNL_ARG_SCRATCHPAD};
-    cache *of = queue->impl;
-    dnnl_exec_arg_t args[MEMORIES];
-    int count = 0;
-    for (int i = 0; i < MEMORIES; i++) {
-        if (!entry->memory[i])
-            continue;
-        dnnl_memory_set_data_handle(entry->memory[i], (void *)handle[i]);
-        args[count++] = (dnnl_exec_arg_t){role[i], entry->memory[i]};
-    }
-    int before = omp_get_max_threads();
-    omp_set_num_threads(queue->threads);
-    dnnl_status_t status = dnnl_primitive_execute(entry->primitive, of->stream, count, args);
-    if (status == dnnl_success)
-        status = dnnl_stream_wait(of->stream);
-    omp_set_num_threads(before);
-    return status == dnnl_success ? ZERO_OK : dnnl_failed(&entry->product, status, "execution", error);
-}
-
 static zero_status too_little(const zr_queue *queue, const zr_product *p, size_t needed, zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_INTERNAL,
@@ -361,24 +140,24 @@ static zero_status too_little(const zr_queue *queue, const zr_product *p, size_t
                    (long long)p->m, (long long)p->n, (long long)p->k, needed, queue->scratch_bytes);
 }
 
-static size_t entry_bytes(zr_queue *queue, const zr_product *product, const kept *entry)
+static size_t entry_bytes(zr_queue *queue, const zr_product *product, const zr_cpu_matmul *entry)
 {
     const cache *of = queue->impl;
-    return entry->primitive ? gelu_bytes(product) + entry->scratch_bytes : of->otherwise->scratch(queue, product);
+    return zr_cpu_matmul_exists(entry) ? gelu_bytes(product) + zr_cpu_matmul_scratch(entry) : of->otherwise->scratch(queue, product);
 }
 
-static zero_status run_whole(zr_queue *queue, const zr_product *product, kept *entry, const void *a, const void *b, const void *operand, void *d,
+static zero_status run_whole(zr_queue *queue, const zr_product *product, zr_cpu_matmul *entry, const void *a, const void *b, const void *operand, void *d,
                              zero_error *error)
 {
     const cache *of = queue->impl;
-    if (!entry->primitive)
+    if (!zr_cpu_matmul_exists(entry))
         return of->otherwise->run(queue, product, a, b, operand, d, error);
     if (product->gelu_a) {
         queue->backend->elements->gelu_forward(queue, product->dtype, product->m * product->k, a, queue->scratch);
         a = queue->scratch;
     }
     char *rest = (char *)queue->scratch + gelu_bytes(product);
-    ZERO_TRY(execute(queue, entry, (const void *[]){a, b, operand, d, rest}, error));
+    ZERO_TRY(zr_cpu_matmul_run(of->matmuls, queue->threads, entry, (const void *[]){a, b, operand, d, rest}, error));
     if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
         queue->backend->elements->gelu_backward(queue, product->dtype, product->m * product->n, operand, d);
     return ZERO_OK;
@@ -389,8 +168,9 @@ static zero_status run_part(zr_queue *queue, const zr_product *product, const zr
                             const void *operand, void *d, zero_error *error)
 {
     size_t size = zero_dtype_bytes(product->dtype), front = product->trans_a ? a_bytes(product, part->m) : 0;
+    const cache *of = queue->impl;
     zr_queue rest = *queue;
-    kept *entry;
+    zr_cpu_matmul *entry;
     const char *from = (const char *)a + (size_t)(product->trans_a ? i : i * product->k) * size;
     if (product->trans_a) {
         queue->backend->elements->copy_rows(queue, product->k, part->m * (int64_t)size, from, product->m * (int64_t)size, queue->scratch, part->m * (int64_t)size);
@@ -401,7 +181,7 @@ static zero_status run_part(zr_queue *queue, const zr_product *product, const zr
     if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
         operand = (const char *)operand + (size_t)(i * product->n) * size;
     zr_product plain = stripped(part);
-    ZERO_TRY(cache_find(&rest, &plain, &entry, error));
+    ZERO_TRY(zr_cpu_matmul_find(of->matmuls, rest.threads, &plain, &entry, error));
     size_t wanted = entry_bytes(&rest, part, entry);
     if (wanted > rest.scratch_bytes)
         return too_little(&rest, part, wanted, error);
@@ -429,11 +209,11 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
 {
     cache *of = queue->impl;
     zr_product plain = stripped(product);
-    kept *entry;
+    zr_cpu_matmul *entry;
     ZERO_TRY(zr_product_check(product, error));
     if (!foreign(of, product))
         return of->otherwise->run(queue, product, a, b, operand, d, error);
-    ZERO_TRY(cache_find(queue, &plain, &entry, error));
+    ZERO_TRY(zr_cpu_matmul_find(of->matmuls, queue->threads, &plain, &entry, error));
     size_t wanted = entry_bytes(queue, product, entry);
     if (wanted > queue->scratch_bytes)
         return run_parts(queue, product, wanted, a, b, operand, d, error);
@@ -466,26 +246,16 @@ zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, z
     of->otherwise = otherwise;
     of->use = use;
     queue->impl = of;
-    dnnl_status_t status = dnnl_engine_create(&of->engine, dnnl_cpu, 0);
-    if (status == dnnl_success)
-        status = dnnl_stream_create(&of->stream, of->engine, dnnl_stream_default_flags);
-    if (status == dnnl_success)
-        return ZERO_OK;
-    zr_cpu_dnnl_close(queue);
-    return zr_fail(error, ZERO_ERR_INTERNAL, "opening a compute queue: oneDNN's CPU engine gave status %d",
-                   (int)status);
+    zero_status status = zr_cpu_matmuls_open(use, &of->matmuls, error);
+    if (status != ZERO_OK)
+        zr_cpu_dnnl_close(queue);
+    return status;
 }
 
 void zr_cpu_dnnl_close(zr_queue *queue)
 {
     cache *of = queue->impl;
-    for (int i = 0; i < of->count; i++)
-        kept_destroy(&of->at[i]);
-    if (of->stream)
-        dnnl_stream_destroy(of->stream);
-    if (of->engine)
-        dnnl_engine_destroy(of->engine);
-    zr_free(of->at);
+    zr_cpu_matmuls_close(of->matmuls);
     zr_free(of->sizes);
     zr_free(of);
     queue->impl = NULL;

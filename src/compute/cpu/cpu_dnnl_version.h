@@ -1,4 +1,4 @@
-// What oneDNN 2.x and 3.x do not have in common: descriptors by value (2.x) or as handles (3.x). For cpu_dnnl.c alone.
+// What oneDNN 2.x and 3.x do not have in common: descriptors by value (2.x) or as handles (3.x). For cpu_dnnl_matmul.c alone.
 #ifndef ZR_COMPUTE_CPU_DNNL_VERSION_H
 #define ZR_COMPUTE_CPU_DNNL_VERSION_H
 
