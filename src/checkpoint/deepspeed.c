@@ -115,6 +115,11 @@ const zr_torch_file *zr_ds_file(const zr_deepspeed *ds, int file)
     return file < ds->ranks ? &ds->optim[file] : &ds->model[file - ds->ranks];
 }
 
+const char *zr_ds_path(const zr_deepspeed *ds, int file)
+{
+    return zr_ds_file(ds, file)->zip.path;
+}
+
 const zr_pickle_value *zr_ds_optimizer(const zr_deepspeed *ds, int rank)
 {
     return zr_pickle_get(ds->optim[rank].pickle.root, "optimizer_state_dict");
@@ -178,28 +183,23 @@ static zero_status open_files(zr_deepspeed *ds, zero_error *error)
     return status;
 }
 
-static const char *path_of(const zr_deepspeed *ds, int rank)
-{
-    return ds->optim[rank].zip.path;
-}
-
 // DeepSpeed's optimizer for bf16 with fp32 gradients writes no stage; its layout is that of stage 1.
 static zero_status read_stage(zr_deepspeed *ds, int rank, int64_t *stage, zero_error *error)
 {
     const zr_pickle_value *optimizer = zr_ds_optimizer(ds, rank), *count = zr_pickle_get(optimizer, "partition_count");
     int64_t partitions = 0, one;
     if (!zr_pickle_is(optimizer, ZR_PICKLE_DICT))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no optimizer_state_dict", path_of(ds, rank));
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no optimizer_state_dict", zr_ds_path(ds, rank));
     if (!zr_pickle_integer(zr_pickle_get(optimizer, "zero_stage"), stage))
         *stage = zr_pickle_get(optimizer, "single_partition_of_fp32_groups") ? 1 : 0;
     if (*stage < 1 || *stage > 3)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" is of ZeRO stage %lld: stages 1 to 3 are read", path_of(ds, rank), (long long)*stage);
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" is of ZeRO stage %lld: stages 1 to 3 are read", zr_ds_path(ds, rank), (long long)*stage);
     zr_pickle_integer(count, &partitions);
     for (size_t i = 0; zr_pickle_at(count, i); i++)
         if (zr_pickle_integer(zr_pickle_at(count, i), &one))
             partitions = ZR_MAX(partitions, one);
     if (partitions != ds->ranks)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" was written by one of %lld ranks, \"%s\" has files of %d", path_of(ds, rank), (long long)partitions, ds->folder, ds->ranks);
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" was written by one of %lld ranks, \"%s\" has files of %d", zr_ds_path(ds, rank), (long long)partitions, ds->folder, ds->ranks);
     return ZERO_OK;
 }
 
@@ -210,7 +210,7 @@ static zero_status read_stages(zr_deepspeed *ds, zero_error *error)
     for (int r = 1; r < ds->ranks; r++) {
         ZERO_TRY(read_stage(ds, r, &stage, error));
         if (stage != of_first)
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is of ZeRO stage %lld, rank 0's of %lld", path_of(ds, r), (long long)stage, (long long)of_first);
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is of ZeRO stage %lld, rank 0's of %lld", zr_ds_path(ds, r), (long long)stage, (long long)of_first);
     }
     ds->stage = (int)of_first;
     if ((ds->stage == 3) == ds->whole)

@@ -1,4 +1,5 @@
-// Between deepspeed.c (the files and what they say), deepspeed_layout.c (where every tensor lies) and deepspeed_state.c (where the run stood).
+// Between deepspeed.c (the files and what they say), deepspeed_parts.c (the ranks' parts),
+// deepspeed_layout.c (where every tensor lies) and deepspeed_state.c (where the run stood).
 #ifndef ZR_CHECKPOINT_DEEPSPEED_INTERNAL_H
 #define ZR_CHECKPOINT_DEEPSPEED_INTERNAL_H
 
@@ -31,12 +32,14 @@ typedef struct zr_deepspeed {
 } zr_deepspeed;
 
 const zr_torch_file *zr_ds_file(const zr_deepspeed *ds, int file); // optim files first, then model files
+const char *zr_ds_path(const zr_deepspeed *ds, int file);
 const zr_pickle_value *zr_ds_optimizer(const zr_deepspeed *ds, int rank); // its "optimizer_state_dict"
 const zr_pickle_value *zr_ds_flat(const zr_deepspeed *ds, int rank);      // list of flat weights by group
 // What the optimizer keeps of a group, a dict; NULL where there is none.
 const zr_pickle_value *zr_ds_group_state(const zr_deepspeed *ds, int rank, int group);
 extern const char *const zr_ds_states[ZR_DS_VECTORS - 1];
 
+zero_status zr_ds_read_parts(zr_deepspeed *ds, zero_error *error); // vectors, with their parts
 zero_status zr_ds_lay_out(zr_deepspeed *ds, zr_source *out, zero_error *error);
 zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *error);
 

@@ -1,5 +1,5 @@
-// Where the elements of every tensor lie: runs of bytes in the ranks' files. Everything that a file says is checked before it counts:
-// parts against their records, shapes against parts, names against each other.
+// Where the elements of every tensor lie: runs of bytes in the ranks' files. Everything that a file
+// says is checked before it counts: shapes against parts, names against each other.
 #include "checkpoint/deepspeed_internal.h"
 
 #include "checkpoint/name_index.h"
@@ -14,11 +14,6 @@
 #define FP32 ((int64_t)sizeof(float))
 
 typedef const zr_pickle_value *value;
-
-static const char *path_of(const zr_deepspeed *ds, int file)
-{
-    return zr_ds_file(ds, file)->zip.path;
-}
 
 static zero_status add_run(zr_deepspeed *ds, int file, int64_t begin, int64_t bytes, zero_error *error)
 {
@@ -54,71 +49,15 @@ static zero_status add_elements(zr_deepspeed *ds, const zr_ds_part *parts, int c
     return ZERO_OK;
 }
 
-static zero_status read_part(const zr_deepspeed *ds, int rank, value tensor, const char *what, zr_ds_part *out, zero_error *error)
-{
-    out->file = rank;
-    if (!zr_pickle_is(tensor, ZR_PICKLE_TENSOR) || strcmp(tensor->tensor.storage->dtype, "F32"))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %s is no tensor of fp32", path_of(ds, rank), what);
-    out->elements = tensor->tensor.elements;
-    return zr_torch_position(&ds->optim[rank], &tensor->tensor, what, &out->begin, error);
-}
-
-// A state of the optimizer is as large as the weights that it is of, but that the last rank's weights were saved without their padding.
-static zero_status read_state_part(const zr_deepspeed *ds, int rank, int group, const char *state, zr_ds_part *out, zero_error *error)
-{
-    value flat = zr_pickle_at(zr_ds_flat(ds, rank), (size_t)group);
-    ZERO_TRY(read_part(ds, rank, zr_pickle_get(zr_ds_group_state(ds, rank, group), state), state, out, error));
-    int64_t padding = out->elements - flat->tensor.elements;
-    out->elements = flat->tensor.elements;
-    if (padding == 0 || (ds->stage != 3 && padding > 0 && padding < 2 * (int64_t)ds->ranks))
-        return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %s of group %d has %lld elements, the weights %lld", path_of(ds, rank), state, group, (long long)(out->elements + padding),
-                   (long long)out->elements);
-}
-
-static zero_status add_vector(zr_deepspeed *ds, const char *name, bool weights, zero_error *error)
-{
-    assert(ds->vector_count < ZR_DS_VECTORS); // the weights, then each of zr_ds_states at most once
-    zr_ds_vector *vector = &ds->vectors[ds->vector_count++];
-    vector->name = name;
-    vector->parts = zr_alloc(((size_t)ds->groups * (size_t)ds->ranks + 1) * sizeof *vector->parts, error);
-    if (!vector->parts)
-        return ZERO_ERR_MEMORY;
-    for (int g = 0; g < ds->groups; g++)
-        for (int r = 0; r < ds->ranks; r++) {
-            zr_ds_part *part = &vector->parts[(size_t)g * (size_t)ds->ranks + (size_t)r];
-            ZERO_TRY(weights ? read_part(ds, r, zr_pickle_at(zr_ds_flat(ds, r), (size_t)g), "a flat vector of weights", part, error) : read_state_part(ds, r, g, name, part, error));
-            if (ds->stage == 3 && part->elements != (part - r)->elements)
-                return zr_fail(error, ZERO_ERR_DATA, "\"%s\": its part of group %d has %lld elements, rank 0's %lld", path_of(ds, r), g, (long long)part->elements,
-                               (long long)(part - r)->elements);
-        }
-    return ZERO_OK;
-}
-
-static zero_status read_parts(zr_deepspeed *ds, zero_error *error)
-{
-    for (int r = 0; r < ds->ranks; r++) {
-        value flat = zr_ds_flat(ds, r);
-        if (!zr_pickle_at(flat, 0))
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no fp32 weights%s", path_of(ds, r), ds->stage == 3 ? " (were they on NVMe?)" : "");
-        if (r && flat->items.count != (size_t)ds->groups)
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %zu groups of weights, rank 0 has %d", path_of(ds, r), flat->items.count, ds->groups);
-        if (flat->items.count > 1 << 20)
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %zu groups of weights", path_of(ds, r), flat->items.count);
-        ds->groups = (int)flat->items.count;
-    }
-    ZERO_TRY(add_vector(ds, "weights", true, error));
-    for (int s = 0; s < ZR_COUNT(zr_ds_states); s++)
-        if (zr_pickle_is(zr_pickle_get(zr_ds_group_state(ds, 0, 0), zr_ds_states[s]), ZR_PICKLE_TENSOR))
-            ZERO_TRY(add_vector(ds, zr_ds_states[s], false, error));
-    return ZERO_OK;
-}
-
-typedef struct shape { const char *name; int dims; int64_t of[ZR_PICKLE_DIMS], elements; } shape;
+typedef struct shape {
+    const char *name;
+    int dims;
+    int64_t of[ZR_PICKLE_DIMS], elements;
+} shape;
 
 static zero_status read_shape(const zr_deepspeed *ds, value name, value size, shape *out, zero_error *error)
 {
-    const char *text = zr_pickle_text(name), *path = path_of(ds, ds->ranks);
+    const char *text = zr_pickle_text(name), *path = zr_ds_path(ds, ds->ranks);
     *out = (shape){.name = text, .elements = 1};
     if (!text || !*text || !zr_pickle_is(size, ZR_PICKLE_TUPLE) || size->items.count > ZR_PICKLE_DIMS)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": param_shapes has an entry without a name or a shape", path);
@@ -220,7 +159,7 @@ static zero_status lay_group(laying *l, size_t group, value shapes)
 {
     shape of;
     if (!zr_pickle_is(shapes, ZR_PICKLE_DICT))
-        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": param_shapes is no list of shapes", path_of(l->ds, l->ds->ranks));
+        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": param_shapes is no list of shapes", zr_ds_path(l->ds, l->ds->ranks));
     for (size_t i = 0; i + 1 < shapes->items.count; i += 2) {
         ZERO_TRY(read_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1], &of, l->error));
         ZERO_TRY(l->ds->stage == 3 ? lay_in_ranks(l, &of) : lay_in_group(l, (int)group, &of));
@@ -234,7 +173,7 @@ static zero_status lay_group(laying *l, size_t group, value shapes)
 static zero_status lay_trained(laying *l, value groups)
 {
     if (l->ds->stage != 3 && groups->items.count != (size_t)l->ds->groups)
-        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\" has shapes of %zu groups, the ranks have %d", path_of(l->ds, l->ds->ranks), groups->items.count, l->ds->groups);
+        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\" has shapes of %zu groups, the ranks have %d", zr_ds_path(l->ds, l->ds->ranks), groups->items.count, l->ds->groups);
     for (size_t g = 0; g < groups->items.count; g++) {
         ZERO_TRY(lay_group(l, g, groups->items.at[g]));
         if (l->ds->stage == 3)
@@ -404,7 +343,7 @@ static zero_status check_names(const zr_deepspeed *ds, const zr_source_vector *v
     for (int t = 1; t < vector->tensor_count; t++)
         twice = strcmp(names[t - 1], names[t]) ? twice : names[t];
     zr_free(names);
-    return twice ? zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is there twice", path_of(ds, ds->ranks), twice) : ZERO_OK;
+    return twice ? zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is there twice", zr_ds_path(ds, ds->ranks), twice) : ZERO_OK;
 }
 
 static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_error *error)
@@ -413,7 +352,7 @@ static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_erro
     bool unlisted = ds->whole && !zr_pickle_is(frozen, ZR_PICKLE_DICT);
     size_t count = 0;
     if (!zr_pickle_at(groups, 0))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no param_shapes: it is not of a run with ZeRO, or of a DeepSpeed before 0.3.8", path_of(ds, ds->ranks));
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no param_shapes: it is not of a run with ZeRO, or of a DeepSpeed before 0.3.8", zr_ds_path(ds, ds->ranks));
     for (size_t g = 0; g < groups->items.count; g++)
         count += count_of(groups->items.at[g]);
     if (v == 0) {
@@ -421,7 +360,7 @@ static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_erro
         count += count_of(frozen) + (zr_pickle_at(names, 0) ? names->items.count : 0) + (unlisted ? count_of(zr_pickle_get(root, "module")) : 0);
     }
     if (count > INT32_MAX / 2)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has too many tensors", path_of(ds, ds->ranks));
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has too many tensors", zr_ds_path(ds, ds->ranks));
     laying l = {.ds = ds, .of = &ds->vectors[v], .error = error};
     l.of->tensors = zr_alloc((count + 1) * sizeof *l.of->tensors, error);
     if (!l.of->tensors)
@@ -437,7 +376,7 @@ static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_erro
 
 zero_status zr_ds_lay_out(zr_deepspeed *ds, zr_source *out, zero_error *error)
 {
-    ZERO_TRY(read_parts(ds, error));
+    ZERO_TRY(zr_ds_read_parts(ds, error));
     for (int v = 0; v < ds->vector_count; v++)
         ZERO_TRY(lay_vector(ds, v, out, error));
     return ZERO_OK;

@@ -30,24 +30,44 @@ zero_status zr_pickle_persistent(machine *m, const unsigned char *a)
     return zr_pickle_push(m, made);
 }
 
+static bool is_shape(value shape, value strides)
+{
+    return zr_pickle_is(shape, ZR_PICKLE_TUPLE) && zr_pickle_is(strides, ZR_PICKLE_TUPLE) &&
+           shape->items.count == strides->items.count && shape->items.count <= ZR_PICKLE_DIMS;
+}
+
+static bool is_dimension(value size, value stride, int64_t *elements, int64_t *apart)
+{
+    return zr_pickle_integer(size, elements) && zr_pickle_integer(stride, apart) &&
+           *elements >= 0 && *apart >= 0;
+}
+
+// *last: the element of the storage that is reached, moved on by a dimension; false: beyond all numbers.
+static bool advance_last(int64_t size, int64_t stride, int64_t *last)
+{
+    int64_t reach;
+    return !size || (!__builtin_mul_overflow(size - 1, stride, &reach) &&
+                     !__builtin_add_overflow(*last, reach, last));
+}
+
 // Shape and strides against the storage: no element outside of it.
 static zero_status check_tensor(machine *m, value shape, value strides, zr_pickle_tensor *out)
 {
     int64_t last = out->offset, expected = 1;
-    if (!zr_pickle_is(shape, ZR_PICKLE_TUPLE) || !zr_pickle_is(strides, ZR_PICKLE_TUPLE) || shape->items.count != strides->items.count || shape->items.count > ZR_PICKLE_DIMS)
+    if (!is_shape(shape, strides))
         return zr_pickle_refuse(m, "a tensor without a shape of at most 8 dimensions");
     out->elements = 1;
     out->dims = (int)shape->items.count;
     out->contiguous = true;
     for (int d = out->dims - 1; d >= 0; d--) {
-        int64_t size, stride, reach;
-        if (!zr_pickle_integer(shape->items.at[d], &size) || !zr_pickle_integer(strides->items.at[d], &stride) || size < 0 || stride < 0)
+        int64_t size, stride;
+        if (!is_dimension(shape->items.at[d], strides->items.at[d], &size, &stride))
             return zr_pickle_refuse(m, "a tensor of a shape that is none");
         out->shape[d] = size;
         out->contiguous = out->contiguous && (size <= 1 || stride == expected);
-        if (__builtin_mul_overflow(out->elements, size, &out->elements) || __builtin_mul_overflow(expected, ZR_MAX(size, 1), &expected))
-            return zr_pickle_refuse(m, "a tensor that is too large");
-        if (size && (__builtin_mul_overflow(size - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last)))
+        if (__builtin_mul_overflow(out->elements, size, &out->elements) ||
+            __builtin_mul_overflow(expected, ZR_MAX(size, 1), &expected) ||
+            !advance_last(size, stride, &last))
             return zr_pickle_refuse(m, "a tensor that is too large");
     }
     bool inside = out->elements ? last < out->storage->elements : out->offset <= out->storage->elements;
