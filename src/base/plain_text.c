@@ -2,6 +2,16 @@
 
 #include <string.h>
 
+// Of a lead byte that is followed by others, by the first of these: whether a shorter form exists, or
+// what is spelled is half of a pair, or lies beyond U+10FFFF.
+static bool is_excluded(unsigned char lead, unsigned char second)
+{
+    bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
+    bool surrogate = lead == 0xed && second >= 0xa0;
+    bool beyond = lead == 0xf4 && second >= 0x90;
+    return overlong || surrogate || beyond;
+}
+
 size_t zr_utf8_bytes(const unsigned char *text, size_t length)
 {
     unsigned char lead = text[0];
@@ -13,10 +23,7 @@ size_t zr_utf8_bytes(const unsigned char *text, size_t length)
     for (size_t i = 1; i < bytes; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
-    bool overlong = (lead == 0xe0 && text[1] < 0xa0) || (lead == 0xf0 && text[1] < 0x90);
-    bool surrogate = lead == 0xed && text[1] >= 0xa0;
-    bool beyond = lead == 0xf4 && text[1] >= 0x90;
-    return overlong || surrogate || beyond ? 0 : bytes;
+    return is_excluded(lead, text[1]) ? 0 : bytes;
 }
 
 // U+0000 to U+001F, U+007F to U+009F.

@@ -134,42 +134,79 @@ static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part,
     return strcmp(type, "Metaspace") == 0 ? load_metaspace(loader, part, error) : fail_part(loader, "pre-tokenizer", part, error);
 }
 
-static zero_status load_decoder(zr_bpe_loader *loader, const json_t *part, bool alone, int *stage, zero_error *error)
+static zero_status load_metaspace_decoder(zr_bpe_loader *loader, const json_t *part,
+                                          zero_error *error)
 {
-    static const char *const order[] = {"Replace", "ByteFallback", "Fuse", "Strip"}; // each once at most
     zr_bpe *bpe = loader->bpe;
-    const char *type = zr_json_type(part);
-    if (alone && strcmp(type, "ByteLevel") == 0) {
-        bpe->decoder.byte_level = true;
-        return ZERO_OK;
-    }
-    if (alone && strcmp(type, "Metaspace") == 0) {
-        if (!*text_of(part, "replacement"))
-            return fail_part(loader, "decoder", part, error);
-        bpe->decoder.metaspace = true;
-        bpe->decoder.keeps_first = prefix_of(part) == ZR_PREFIX_NEVER;
-        return copy(text_of(part, "replacement"), &bpe->decoder.space, error);
-    }
-    int which = 0;
-    while (which < ZR_COUNT(order) && strcmp(order[which], type) != 0)
+    if (!*text_of(part, "replacement"))
+        return fail_part(loader, "decoder", part, error);
+    bpe->decoder.metaspace = true;
+    bpe->decoder.keeps_first = prefix_of(part) == ZR_PREFIX_NEVER;
+    return copy(text_of(part, "replacement"), &bpe->decoder.space, error);
+}
+
+static zero_status load_replace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    if (!pattern_string(part))
+        return fail_part(loader, "decoder", part, error);
+    ZERO_TRY(copy(pattern_string(part), &loader->bpe->decoder.from, error));
+    return copy(text_of(part, "content"), &loader->bpe->decoder.to, error);
+}
+
+static zero_status load_fallback(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    loader->bpe->decoder.fallback = true;
+    return ZERO_OK;
+}
+
+static zero_status load_fuse(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    return ZERO_OK;
+}
+
+static zero_status load_strip(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+{
+    json_int_t start = json_integer_value(json_object_get(part, "start"));
+    json_int_t stop = json_integer_value(json_object_get(part, "stop"));
+    if (stop || start < 0 || start > 1000 || !*text_of(part, "content"))
+        return fail_part(loader, "decoder", part, error);
+    loader->bpe->decoder.strip_count = (int)start;
+    return copy(text_of(part, "content"), &loader->bpe->decoder.strip, error);
+}
+
+// One of several decoders, of which `stage` numbers those that may still come.
+static zero_status load_next_decoder(zr_bpe_loader *loader, const json_t *part, int *stage,
+                                     zero_error *error)
+{
+    enum { STRIP = 3 };
+    static const struct {
+        const char *type;
+        zero_status (*load)(zr_bpe_loader *loader, const json_t *part, zero_error *error);
+    } order[] = { // each once at most; Strip follows Fuse
+        {.type = "Replace", .load = load_replace},
+        {.type = "ByteFallback", .load = load_fallback},
+        {.type = "Fuse", .load = load_fuse},
+        [STRIP] = {.type = "Strip", .load = load_strip},
+    };
+    int which = *stage;
+    while (which < ZR_COUNT(order) && strcmp(order[which].type, zr_json_type(part)) != 0)
         which++;
-    if (which == ZR_COUNT(order) || which < *stage || (which == 3 && *stage != 3))
+    if (which == ZR_COUNT(order) || (which == STRIP && *stage != STRIP))
         return fail_part(loader, "decoder", part, error);
     *stage = which + 1;
-    bpe->decoder.fallback |= which == 1;
-    if (which == 0) {
-        if (!pattern_string(part))
-            return fail_part(loader, "decoder", part, error);
-        ZERO_TRY(copy(pattern_string(part), &bpe->decoder.from, error));
-        return copy(text_of(part, "content"), &bpe->decoder.to, error);
-    }
-    if (which != 3)
+    return order[which].load(loader, part, error);
+}
+
+static zero_status load_decoder(zr_bpe_loader *loader, const json_t *part, bool alone, int *stage, zero_error *error)
+{
+    const char *type = zr_json_type(part);
+    if (alone && strcmp(type, "ByteLevel") == 0) {
+        loader->bpe->decoder.byte_level = true;
         return ZERO_OK;
-    json_int_t start = json_integer_value(json_object_get(part, "start"));
-    if (json_integer_value(json_object_get(part, "stop")) || start < 0 || start > 1000 || !*text_of(part, "content"))
-        return fail_part(loader, "decoder", part, error);
-    bpe->decoder.strip_count = (int)start;
-    return copy(text_of(part, "content"), &bpe->decoder.strip, error);
+    }
+    if (alone && strcmp(type, "Metaspace") == 0)
+        return load_metaspace_decoder(loader, part, error);
+    return load_next_decoder(loader, part, stage, error);
 }
 
 // The ids that a TemplateProcessing puts before ("single": up to the Sequence) or after the text.

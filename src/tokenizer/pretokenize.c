@@ -77,6 +77,32 @@ static size_t piece_of_lines(const zr_classes *classes, const char *text, size_t
     return end ? end : piece_of_spaces(classes, text, length);
 }
 
+// \p{N}{1,most} of which the first ends at `at`.
+static size_t piece_of_numbers(const zr_classes *classes, const char *text, size_t at, size_t length,
+                               int most)
+{
+    int bytes;
+    for (int i = 1; i < most && at < length; i++) {
+        if (zr_class_at(classes, text + at, length - at, &bytes) != ZR_NUMBER)
+            break;
+        at += (size_t)bytes;
+    }
+    return at;
+}
+
+//  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+static size_t piece_of_others(const zr_classes *classes, const char *text, size_t length)
+{
+    int bytes;
+    size_t at = *text == ' ' && length > 1;
+    if (zr_class_at(classes, text + at, length - at, &bytes) != ZR_OTHER)
+        return piece_of_lines(classes, text, length);
+    at = run_end(classes, ZR_OTHER, text, at, length);
+    while (at < length && is_newline(text[at]))
+        at++;
+    return at;
+}
+
 static size_t piece_llama(const zr_classes *classes, const char *text, size_t length, int most_numbers)
 {
     size_t contraction = *text == '\'' ? piece_of_contraction(text, length, true) : 0;
@@ -85,20 +111,12 @@ static size_t piece_llama(const zr_classes *classes, const char *text, size_t le
     int bytes, next;
     zr_class class = zr_class_at(classes, text, length, &bytes);
     size_t at = (size_t)bytes;
-    if (class == ZR_LETTER || (class != ZR_NUMBER && !is_newline(*text) && at < length && zr_class_at(classes, text + at, length - at, &next) == ZR_LETTER))
+    if (class == ZR_NUMBER)
+        return piece_of_numbers(classes, text, at, length, most_numbers);
+    bool may_precede = !is_newline(*text) && at < length; // [^\r\n\p{L}\p{N}]?\p{L}+
+    if (class == ZR_LETTER || (may_precede && zr_class_at(classes, text + at, length - at, &next) == ZR_LETTER))
         return run_end(classes, ZR_LETTER, text, at, length);
-    if (class == ZR_NUMBER) {
-        for (int i = 1; i < most_numbers && at < length && zr_class_at(classes, text + at, length - at, &next) == ZR_NUMBER; i++)
-            at += (size_t)next;
-        return at;
-    }
-    at = *text == ' ' && length > 1;
-    if (zr_class_at(classes, text + at, length - at, &next) != ZR_OTHER)
-        return piece_of_lines(classes, text, length);
-    at = run_end(classes, ZR_OTHER, text, at, length);
-    while (at < length && is_newline(text[at]))
-        at++;
-    return at;
+    return piece_of_others(classes, text, length);
 }
 
 static size_t piece_llama3(const zr_classes *classes, const char *text, size_t length)

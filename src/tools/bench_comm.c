@@ -148,7 +148,7 @@ static zero_status measure_all(const zr_bench *bench, comm_work *w, zero_error *
     return ZERO_OK;
 }
 
-zero_status zr_bench_comm(const zr_bench *bench, zero_error *error)
+zero_status zr_bench_comm(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
 {
     zr_ledger ledger = {0};
     comm_work work = {.comm = bench->meter.comm};

@@ -115,7 +115,7 @@ static zero_status measure_all(const zr_bench *bench, zr_queue *queue, zero_erro
     return ZERO_OK;
 }
 
-zero_status zr_bench_gemm(const zr_bench *bench, zero_error *error)
+zero_status zr_bench_gemm(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
 {
     zr_queue *queue = NULL;
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->meter.threads, &queue, error));

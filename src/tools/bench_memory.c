@@ -77,7 +77,7 @@ static zero_status measure(const zr_bench *bench, memory_bench *m, zero_error *e
     return ZERO_OK;
 }
 
-zero_status zr_bench_memory(const zr_bench *bench, zero_error *error)
+zero_status zr_bench_memory(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
 {
     zr_ledger ledger = {0};
     zr_arena arena = {0};

@@ -91,8 +91,9 @@ static zero_status measure(const zr_bench *bench, shard *s, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_bench_optimizer(const zr_bench *bench, double parameters, zero_error *error)
+zero_status zr_bench_optimizer(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
 {
+    double parameters = options->parameters;
     zr_ledger ledger = {0};
     zr_arena arena = {0};
     int64_t batch = (int64_t)PART * PARTS;

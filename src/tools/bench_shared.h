@@ -16,12 +16,15 @@ typedef struct zr_bench {
 
 void zr_bench_say(const zr_bench *bench, const char *format, ...) ZERO_PRINTF(2, 3);
 
-zero_status zr_bench_comm(const zr_bench *bench, zero_error *error); // collective
-zero_status zr_bench_gemm(const zr_bench *bench, zero_error *error); // collective: all ranks at once, figures of one
-zero_status zr_bench_optimizer(const zr_bench *bench, double parameters, zero_error *error); // collective; 0: 100 million
-zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *options, zero_error *error); // collective
-zero_status zr_bench_checkpoint(const zr_bench *bench, const zero_bench_options *options, zero_error *error); // collective
-zero_status zr_bench_memory(const zr_bench *bench, zero_error *error); // one rank
-zero_status zr_bench_io(const zr_bench *bench, const zero_bench_options *options, zero_error *error); // one rank
+// What is measured, each in the file of its name. Collective, but for memory and io, which one rank
+// measures.
+typedef zero_status zr_bench_run(const zr_bench *bench, const zero_bench_options *options, zero_error *error);
+zr_bench_run zr_bench_comm;
+zr_bench_run zr_bench_gemm;      // by all ranks at once, figures of one
+zr_bench_run zr_bench_optimizer; // of options.parameters; 0: 100 million
+zr_bench_run zr_bench_step;
+zr_bench_run zr_bench_checkpoint;
+zr_bench_run zr_bench_memory;
+zr_bench_run zr_bench_io;
 
 #endif
