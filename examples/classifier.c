@@ -1,6 +1,7 @@
 // A model of your own: a small convolutional classifier with batch normalisation, trained with ZeRO through include/zero/ alone.
 //
-//   zero run --ranks 2 build/examples/classifier          or   mpirun -n 2 build/examples/classifier
+//   zero run --ranks 2 build/examples/classifier
+//   mpirun -n 2 build/examples/classifier           likewise
 //
 // Two units. "conv" owns a trainable piece (filters, scale, shift) and a buffer piece (running mean and variance, which all ranks
 // average); "classify" pools 2x2 and is the loss. The images are drawn here: noisy bars and blobs in four classes.

@@ -5,8 +5,8 @@
 //   caller    copy and sum into block 0 | block 1 | block 2 ...      zr_direct_sync
 //   threads                               write 0 | write 1 ...      the rest, fsync
 //
-//   of a range in the file   [ page that others share | whole pages ................ | page that others share ]
-//                              through the page cache   from an aligned block to disk   through the page cache
+//   a range   [ page that others share | whole pages ................ | page that others share ]
+//   goes        through the page cache   from an aligned block to disk  through the page cache
 //
 // Two ways into one file agree because no page is written by both. Where there is no way past the cache everything goes through it, and each
 // block is brought to the disk at once, so that memory does not fill up and the last fsync is short.

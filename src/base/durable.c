@@ -1,6 +1,7 @@
 // Durable writes: after a crash at any system call the path holds the old content or the new, never a part.
 //
-//   open: path.tmp.PID.N  ->  the caller writes  ->  commit: fsync, close, rename, fsync of the directory
+//   open: path.tmp.PID.N  ->  the caller writes  ->  commit: fsync, close, rename,
+//                                                    fsync of the directory
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"

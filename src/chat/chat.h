@@ -3,9 +3,11 @@
 // A template is a program in Jinja. None is run here: its text is compared with those of the formats below, and a template that is none of
 // them is refused. What the assistant says is trained on, its end mark included; everything else is prompt.
 //
-//   chatml     <|im_start|>user\n...<|im_end|>\n<|im_start|>assistant\n[...<|im_end|>]\n       Qwen2, Qwen2.5, SmolLM2, and others
+//   chatml     <|im_start|>user\n...<|im_end|>\n<|im_start|>assistant\n[...<|im_end|>]\n
+//              (Qwen2, Qwen2.5, SmolLM2, and others)
 //   llama2     <s>[INST] <<SYS>>\n...\n<</SYS>>\n\n... [/INST][ ... </s>]
-//   llama3     <|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n...<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n[...<|eot_id|>]
+//   llama3     <|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n...<|eot_id|>
+//              <|start_header_id|>assistant<|end_header_id|>\n\n[...<|eot_id|>]     (in one line)
 //   llama3.1   the same after a system message with two dates
 //   mistral    <s>[INST] ... [/INST][...</s>], and as of 2024  <s> [INST] ... [/INST][ ...</s>]
 #ifndef ZR_CHAT_CHAT_H

@@ -1,7 +1,9 @@
 // A checkpoint's manifest: what the directory holds, byte for byte, so that whoever reads it knows that it is whole.
 //
-//   DIR/manifest.json    {"format":"libzero checkpoint 1","state":{...},"files":[...],"hash":"0123456789abcdef"}
-//   DIR/NAME.safetensors one for each vector of the training's state; tensors whole, by the model's names
+//   DIR/manifest.json     {"format":"libzero checkpoint 1","state":{...},"files":[...],
+//                         "hash":"0123456789abcdef"}
+//   DIR/NAME.safetensors  one for each vector of the training's state; tensors whole, by the
+//                         model's names
 //
 // An extent is a run of elements of one tensor that one rank wrote, at most 1 MiB; the extents of a tensor follow each other from
 // its first element to its last. Readers read whole extents, and compare CRC32Cs. The hash (xxh64) is over all bytes before it.

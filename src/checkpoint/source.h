@@ -1,8 +1,10 @@
 // Tensors that lie in files, whoever wrote them, as zero inspect shows and zero convert reads them.
 //
-//   a checkpoint of ours               weights, exp_avg, ...: every extent is compared with its checksum as it is read
+//   a checkpoint of ours               weights, exp_avg, ...: every extent is compared with its
+//                                      checksum as it is read
 //   a Hugging Face directory or file   weights; the format has no checksums
-//   a DeepSpeed checkpoint, ZeRO 1-3   weights, exp_avg, ...: put together from the parts of all ranks (deepspeed.h)
+//   a DeepSpeed checkpoint, ZeRO 1-3   weights, exp_avg, ...: put together from the parts of all
+//                                      ranks (deepspeed.h)
 //
 // Tensors are whole, of the dtype that the files have, and read by ranges: nobody holds one.
 #ifndef ZR_CHECKPOINT_SOURCE_H

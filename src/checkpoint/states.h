@@ -1,7 +1,8 @@
 // A training's state as one logical checkpoint: a directory that is there whole, or not at all. Nobody gathers: each rank writes its own
 // ranges of every vector, and reads its own, whatever ranks wrote them.
 //
-//   write   .DIR.tmp/NAME.safetensors by all ranks -> fsync -> manifest.json by rank 0 -> fsync -> rename to DIR -> fsync of its parent
+//   write   .DIR.tmp/NAME.safetensors by all ranks -> fsync -> manifest.json by rank 0 -> fsync
+//           -> rename to DIR -> fsync of its parent
 //   read    manifest.json by every rank -> whole extents of its own ranges, checksums compared
 #ifndef ZR_CHECKPOINT_STATES_H
 #define ZR_CHECKPOINT_STATES_H

@@ -63,7 +63,7 @@ static zero_status end_document(reader *r, bool ends, bool record, const char *n
     return ZERO_OK;
 }
 
-// ---- text ------------------------------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 // A text of `length` bytes, of which [split, length) is held out.
 static zero_status encode_text(reader *r, const char *name, const char *text, size_t length, size_t split, zero_error *error)
@@ -118,7 +118,7 @@ static zero_status read_text(reader *r, int threads, bool holds, zero_error *err
     return status;
 }
 
-// ---- records ---------------------------------------------------------------------------------------------------
+// ---- records ------------------------------------------------------------------------------------
 
 static int64_t count_records(const reader *r)
 {
@@ -190,7 +190,7 @@ static zero_status read_records(reader *r, bool holds, zero_error *error)
     return refuse_untrained(r, error);
 }
 
-// ---- token files -----------------------------------------------------------------------------------------------
+// ---- token files --------------------------------------------------------------------------------
 
 static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds, zero_error *error)
 {
@@ -208,7 +208,7 @@ static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr
     return ZERO_OK;
 }
 
-// ---- all kinds -------------------------------------------------------------------------------------------------
+// ---- all kinds ----------------------------------------------------------------------------------
 
 // No more memory than the ids need.
 static zero_status keep_ids(reader *r, zero_error *error)

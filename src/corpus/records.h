@@ -1,8 +1,11 @@
 // JSONL: one object a line, each a document.
 //
-//   {"text": "..."}                                   all of it is trained on; the field has another name where one is given
-//   {"prompt": "...", "completion": "..."}            the completion is, and what ends it
-//   {"messages": [{"role": "user", "content": "..."}, ...]}   what the assistant says is; {"prompt": [...], "completion": [...]} likewise
+//   {"text": "..."}                          all of it is trained on; the field has another name
+//                                            where one is given
+//   {"prompt": "...", "completion": "..."}   the completion is, and what ends it
+//   {"messages": [{"role": "user", "content": "..."}, ...]}
+//                                            what the assistant says is;
+//                                            {"prompt": [...], "completion": [...]} likewise
 //
 // A field that is null is absent. Lines of white space alone, a byte order mark before the first, and records without text are passed over.
 // Messages begin with FILE:LINE.

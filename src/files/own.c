@@ -31,7 +31,7 @@ static bool ends_with(const char *text, const char *with)
     return length > tail && !strcmp(text + length - tail, with);
 }
 
-// ---- names -----------------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static bool is_receipt(const char *name)
 {
@@ -89,7 +89,7 @@ static bool is_in_a_run(const char *name)
     return !strcmp(name, zr_run_entries[ZR_RUN_METRICS]) || !strcmp(name, zr_run_entries[ZR_RUN_CONFIG]);
 }
 
-// ---- what a run has written ------------------------------------------------------------------------------------
+// ---- what a run has written ---------------------------------------------------------------------
 
 static bool is_metrics(const char *path)
 {
@@ -193,7 +193,7 @@ bool zr_own_is_foreign(const char *directory, int entry, bool within, char forei
     return within && (entry == ZR_RUN_MODEL || entry == ZR_RUN_BEST) && name_others(path, zr_own_is_model_file, foreign);
 }
 
-// ---- what is left of writes that were killed -------------------------------------------------------------------
+// ---- what is left of writes that were killed ----------------------------------------------------
 
 static zero_status sweep_folder(const char *folder, bool (*is_known)(const char *name), zero_error *error)
 {
@@ -257,7 +257,7 @@ zero_status zr_own_sweep(const char *run, zero_error *error)
     return status;
 }
 
-// ---- single files ----------------------------------------------------------------------------------------------
+// ---- single files -------------------------------------------------------------------------------
 
 zero_status zr_own_check_file(const char *path, const char *what, bool (*is_own)(const char *path), const zr_reads *reads, zero_error *error)
 {

@@ -1,8 +1,10 @@
 // A checkpoint that is written while the next step is computed: states do not change between two updates, so each rank's thread writes them
 // from where they lie, piece after piece as the update will come to them, and the update waits for a piece that is not written yet.
 //
-//   rank's thread   begin (names, files) | forward, backward ........ | update: await piece p, change it | end (manifest, name)
-//   beside                                 write piece 0, 1, 2, ... fsync
+//   rank's thread   begin     | forward, backward .......... | update: await     | end
+//                   (names,   |                              | piece p,          | (manifest,
+//                   files)    |                              | change it         | name)
+//   beside                      write piece 0, 1, 2, ... fsync
 //
 // Invariant, under the lock: pieces below `written` have been copied from where they lie, so they may change; `ended` once all are on the disk, or one has
 // failed. No second copy: what a rank needs besides are the blocks of base/direct.c.

@@ -2,7 +2,8 @@
 //
 //   rank's thread   zr_io_start ──> queue of requests            zr_io_wait
 //                                     │ cut into transfers, one an extent   ^
-//   lanes (threads)                   └──> io_uring, or pread/pwrite ───────┘ every completion checked, checksums compared
+//   lanes (threads)                   └──> io_uring, or pread/pwrite ───────┘
+//                                          every completion checked, checksums compared
 //
 // A lane has queue_depth transfers under way in an io_uring of its own, with registered files and buffers; where io_uring is refused,
 // queue_depth threads stand for a lane, each with one pread or pwrite under way. Which of the two runs is decided when the engine

@@ -1,8 +1,10 @@
 // What the engine (io.c), the life of a transfer (io_transfer.c) and the two kinds of lanes (io_uring.c, io_threads.c) share.
 //
 //   zr_io_take ──> zr_io_ask ──> system call ──> zr_io_moved ── true ──> zr_io_end
-//                      ^                              │          zr_io_sum of a write: any time before the end
-//                      └── once more, or the rest ────┘ false                of a read: between moved and end
+//                      ^                              │
+//                      └── once more, or the rest ────┘ false
+//
+//   zr_io_sum of a write: any time before the end; of a read: between moved and end
 //
 // Everything in zr_io and in requests is under its lock, unless said otherwise. A transfer is its lane's alone from take to end.
 #ifndef ZR_IO_IO_INTERNAL_H

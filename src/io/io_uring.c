@@ -1,8 +1,9 @@
 // Lanes of io_uring: one thread and one ring each, with queue_depth transfers under way.
 //
-//   take ──> ready ──> ring ──> moved ──> sums ──> end            (a read: its checksum is compared before it ends)
+//   take ──> ready ──> ring ──> moved ──> sums ──> end
 //              ^                  │         ^
-//              └── again <────────┘         └── as soon as it is in the ring, for a write
+//              └── again <────────┘         └── of a write: as soon as it is in the ring;
+//                                               of a read: compared before it ends
 //
 // The disk comes first: a round of a lane fills the ring, submits, reaps, and computes one checksum; it waits only where there is
 // neither a checksum to compute nor a transfer to ask again for. Checksums so overlap with the transfers that are under way.

@@ -1,7 +1,7 @@
 // One arena a lifetime: reserved once with the bytes that the plan says, sub-allocated by bumping, freed as a whole.
 //
 //   |<- used ------------------->|<- free ->|
-//   [ a | pad | b | pad | c      |          ]     every piece 64-byte aligned, the base page-aligned
+//   [ a | pad | b | pad | c      |          ]   every piece 64-byte aligned, the base page-aligned
 #ifndef ZR_MEMORY_ARENA_H
 #define ZR_MEMORY_ARENA_H
 

@@ -1,6 +1,7 @@
 // A store keeps one kind of state (master, exp_avg, gradients, ...) of one rank on one tier, behind one table (contract 2).
 //
-//   fetch    begins to bring a range to where it can be read and written     commit   begins to make what lies there the state
+//   fetch    begins to bring a range to where it can be read and written
+//   commit   begins to make what lies there the state
 //   wait     until what a transfer began has ended; after a fetch, data is where the range lies
 //
 // Device and host are the trivial twins: fetch gives a pointer into the store's own memory, commit and wait do nothing. On NVMe a range

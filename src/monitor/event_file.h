@@ -1,11 +1,13 @@
 // A TensorBoard event file: DIRECTORY/events.out.tfevents.<seconds>.<host>.<process>.<n>.
 //
-//   record   u64 length | u32 masked crc32c of those 8 bytes | data | u32 masked crc32c of data      (little-endian)
+//   record   u64 length | u32 masked crc32c of those 8 bytes | data | u32 masked crc32c of data
+//            (little-endian)
 //   data     an Event in protobuf's encoding:
 //              09 f64 wall_time | 10 varint step | then one of
-//              1a "brain.Event:2"                                       the first record
-//              2a Summary{0a Value{0a tag, 15 f32 simple_value}}        a scalar
-//              3a SessionLog{08 01}                                     START: readers drop what they have at this step and above
+//              1a "brain.Event:2"                                  the first record
+//              2a Summary{0a Value{0a tag, 15 f32 simple_value}}   a scalar
+//              3a SessionLog{08 01}                                START: readers drop what they
+//                                                                  have at this step and above
 #ifndef ZR_MONITOR_EVENT_FILE_H
 #define ZR_MONITOR_EVENT_FILE_H
 

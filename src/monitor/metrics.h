@@ -1,7 +1,8 @@
 // metrics.jsonl: one object a step, written out when its step ends.
 //
 //   {"step":1,"loss":5.54,"lr":1e-05,"grad_norm":2.1,"tokens":768,"ms":36.1,"tok_s":21274,
-//    "comm":{"reduce_scatter":{"calls":6,"bytes":1048576},...},"mem":{"parameters":{"planned":1,"held":1},...}}
+//    "comm":{"reduce_scatter":{"calls":6,"bytes":1048576},...},
+//    "mem":{"parameters":{"planned":1,"held":1},...}}
 //
 // Where something is offloaded, also "tiers":{"device":1,"host":1,"nvme":1}, the bytes held, and what the step moved:
 // "io":{"host":{"down":1,"up":1},"nvme":{"read":1,"written":1}}.

@@ -2,7 +2,8 @@
 //
 //   {"displayTimeUnit": "ms", "traceEvents": [
 //   {"ph":"M","pid":0,"tid":0,"name":"process_name","args":{"name":"rank 0"}},
-//   {"ph":"X","pid":0,"tid":1,"ts":12.345,"dur":6.789,"name":"product","cat":"compute","args":{"unit":"h.3","bytes":1,"flops":2}},
+//   {"ph":"X","pid":0,"tid":1,"ts":12.345,"dur":6.789,"name":"product","cat":"compute",
+//    "args":{"unit":"h.3","bytes":1,"flops":2}},
 //   ...]}
 //
 // A rank is a process; phases (and in them the turns of units), compute and communication are its threads. ts and dur are

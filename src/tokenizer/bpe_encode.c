@@ -114,7 +114,7 @@ zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, s
     return length ? next_step(encoder, 0, begins, text, length) : ZERO_OK;
 }
 
-// ---- boundaries ------------------------------------------------------------------------------------------------
+// ---- boundaries ---------------------------------------------------------------------------------
 
 static bool is_letter(char c)
 {

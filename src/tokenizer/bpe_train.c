@@ -1,6 +1,7 @@
 // Learning merges, in the order in which the `tokenizers` library learns them.
 //
-//   words    distinct pieces with how often they occur, each a row of ids that gets shorter as pairs merge
+//   words    distinct pieces with how often they occur, each a row of ids that gets shorter as
+//            pairs merge
 //   pairs    of neighbouring ids: how often they occur
 //   heap     pairs with the words in which they arose, the most frequent first, then the lower ids
 //
@@ -52,7 +53,7 @@ zero_status zr_trainer_grow(void **array, int64_t *capacity, int64_t needed, siz
     return ZERO_OK;
 }
 
-// ---- counting pieces -------------------------------------------------------------------------------------------
+// ---- counting pieces ----------------------------------------------------------------------------
 
 static uint64_t slot_of_word(const zr_bpe_trainer *t, const char *text, size_t length)
 {
@@ -109,7 +110,7 @@ zero_status zr_bpe_trainer_feed(zr_bpe_trainer *t, const char *text, size_t leng
     return ZERO_OK;
 }
 
-// ---- tokens ----------------------------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 // The token with these bytes, new where there is none yet.
 static zero_status put_token(zr_bpe_trainer *t, const char *bytes, size_t length, int32_t *id, zero_error *error)
@@ -147,7 +148,7 @@ static zero_status begin_tokens(zr_bpe_trainer *t, int32_t vocabulary, zero_erro
     return ZERO_OK;
 }
 
-// ---- pairs and the heap ----------------------------------------------------------------------------------------
+// ---- pairs and the heap -------------------------------------------------------------------------
 
 static uint64_t slot_of_pair(const zr_bpe_trainer *t, int32_t left, int32_t right)
 {
@@ -256,7 +257,7 @@ static zero_status push_touched(zr_bpe_trainer *t, zero_error *error)
     return ZERO_OK;
 }
 
-// ---- learning --------------------------------------------------------------------------------------------------
+// ---- learning -----------------------------------------------------------------------------------
 
 static zero_status spell_words(zr_bpe_trainer *t, zero_error *error)
 {

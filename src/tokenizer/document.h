@@ -1,6 +1,7 @@
 // A document on its way to tokens: its text, and which parts of it the loss counts.
 //
-//   <|im_start|>user\nWhat is 2+2? | <|im_end|>\n | <|im_start|>assistant\n [Four.] | [<|im_end|>] \n |        [trained], | a seam
+//   <|im_start|>user\nWhat is 2+2? | <|im_end|>\n |
+//   <|im_start|>assistant\n [Four.] | [<|im_end|>] \n |        [trained], | a seam
 //
 // Between two seams the text is encoded as a whole. A seam stands before a special token, whose tokens are the same whatever comes before
 // it: so the tokens are those of the whole document. A token that lies across the border of a trained part belongs to that part, none that lies

@@ -1,6 +1,7 @@
 // GPT-2's two files, vocab.json and merges.txt, with what else their directory says that decides ids. As transformers reads it:
 //
-//   tokenizer_config.json    added_tokens_decoder: {"50257": {"content": "<pad>", "special": true, "lstrip": ...}}; add_prefix_space; names of special tokens
+//   tokenizer_config.json    added_tokens_decoder: {"50257": {"content": "<pad>", "special": true,
+//                            "lstrip": ...}}; add_prefix_space; names of special tokens
 //   added_tokens.json        {"<pad>": 50257}; read where there is no added_tokens_decoder
 //   special_tokens_map.json  names of special tokens; likewise
 #include "base/random.h"

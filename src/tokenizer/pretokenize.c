@@ -1,7 +1,8 @@
 // The expressions of GPT-2, Llama 3 and Qwen 2, each as one function that takes the first alternative that matches, as they do.
 //
 //   GPT-2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-//   Llama 3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//   Llama 3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
+//            | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+                  (in one line)
 //   Qwen 2   the same with \p{N} for \p{N}{1,3}
 //
 // Each matches somewhere at every position, so pieces cover the text. None looks behind itself: where a piece ends the next

@@ -2,8 +2,9 @@
 //
 //   bytes  256 ids
 //   chars  the code points of the training text, sorted
-//   BPE    merges in order of their rank, on bytes (GPT-2, Llama 3, Qwen, SmolLM2) or on characters (Llama 2), as tokenizer.json, or
-//          vocab.json with merges.txt, says: the ids are those of Hugging Face's `tokenizers` (docs/tokenizers.md: what is exact)
+//   BPE    merges in order of their rank, on bytes (GPT-2, Llama 3, Qwen, SmolLM2) or on characters
+//          (Llama 2), as tokenizer.json, or vocab.json with merges.txt, says: the ids are those of
+//          Hugging Face's `tokenizers` (docs/tokenizers.md: what is exact)
 //
 // All are written as a tokenizer.json that the library opens with the same ids. A tokenizer is read only: any number of threads may
 // use one, each with an encoder of its own.

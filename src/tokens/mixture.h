@@ -6,7 +6,8 @@
 // The bound: let W_k be the sum of the weights from source k on, and f_i in [0, 1) what the floor of source i cuts off. What is left for
 // source i exceeds its due by r_i, where r_0 = 0 and r_(i+1) = r_i (1 - w_i/W_i) + f_i. So source i has had, of s samples,
 //
-//     s w_i/W + r_i w_i/W_i - f_i,   which is above its share - 1 and below its share + w_i/W_1 + w_i/W_2 + ... + w_i/W_i;
+//     s w_i/W + r_i w_i/W_i - f_i,   which is above its share - 1 and
+//                                    below its share + w_i/W_1 + w_i/W_2 + ... + w_i/W_i;
 //
 // source 0 never more than its share, the last never less. For two sources that is less than one. It is never more than i for source i,
 // and 1 + 1/2 + ... + 1/i where no weight is larger than one before it. Shares have 52 bits.

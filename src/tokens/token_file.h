@@ -1,8 +1,10 @@
 // Token files: ids on a disk, mapped and read in place.
 //
-//   llm.c     256 int32 of header ([0] magic 20240520, [1] version 1, [2] count), then uint16; magic 20240801, version 7: uint32
+//   llm.c     256 int32 of header ([0] magic 20240520, [1] version 1, [2] count), then uint16;
+//             magic 20240801, version 7: uint32
 //   nanoGPT   nothing but uint16
-//   Megatron  PREFIX.bin, the ids of all sequences one after another, and PREFIX.idx, which says where each begins (token_megatron.c)
+//   Megatron  PREFIX.bin, the ids of all sequences one after another, and PREFIX.idx, which says
+//             where each begins (token_megatron.c)
 //
 // Everything is little-endian. A file whose size is not exactly what its header says is refused.
 #ifndef ZR_TOKENS_TOKEN_FILE_H

@@ -1,14 +1,14 @@
 // Megatron's indexed data set: PREFIX.bin holds ids and nothing else, PREFIX.idx says what they are.
 //
-//   0   "MMIDIDX\0\0"                       9 bytes
-//   9   version                             u64, 1
-//   17  dtype                               u8: 1 uint8, 2 int8, 3 int16, 4 int32, 5 int64, 6 and 7 floats, 8 uint16
-//   18  sequences S                         u64
-//   26  document marks M                    u64: the number of documents + 1
-//   34  lengths                             int32 (S), tokens of each sequence
-//       pointers                            int64 (S), its first byte in the .bin
-//       marks                               int64 (M), the first sequence of each document; the last mark is S
-//       modes                               int8 (S), of multimodal sets only: not read
+//   0   "MMIDIDX\0\0"      9 bytes
+//   9   version            u64, 1
+//   17  dtype              u8: 1 uint8, 2 int8, 3 int16, 4 int32, 5 int64, 6 and 7 floats, 8 uint16
+//   18  sequences S        u64
+//   26  document marks M   u64: the number of documents + 1
+//   34  lengths            int32 (S), tokens of each sequence
+//       pointers           int64 (S), its first byte in the .bin
+//       marks              int64 (M), the first sequence of each document; the last mark is S
+//       modes              int8 (S), of multimodal sets only: not read
 //
 // Invariant: sequences follow one another without a gap and end where the .bin does, so a document is one range of tokens.
 #include "base/alloc.h"

@@ -1,8 +1,10 @@
 // `zero bench step`: how near a training step is to what its matrix products alone take, and where the rest goes.
 //
-//   product time  the step's products, alone, at their shapes (median of their own measurement in this run)
+//   product time  the step's products, alone, at their shapes (median of their own measurement in
+//                 this run)
 //   efficiency    product time / step time
-//   floor         products at the best rate measured for their shapes, and the bytes of everything else at memory's bandwidth
+//   floor         products at the best rate measured for their shapes, and the bytes of everything
+//                 else at memory's bandwidth
 //
 // Attention's own products count as "everything else". Steps are timed without recording; a few more are recorded.
 #include "base/clock.h"

@@ -131,7 +131,7 @@ zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_re
     return status;
 }
 
-// ---- learning --------------------------------------------------------------------------------------------------
+// ---- learning -----------------------------------------------------------------------------------
 
 static zero_status check_tokenizer_file(const zero_tokenizer_train_options *options, const char *name, const zr_reads *reads, zero_error *error)
 {

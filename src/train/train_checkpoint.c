@@ -1,7 +1,8 @@
 // The checkpoints of a training while it runs: when, where, how many.
 //
 //   OUT/checkpoints/step-00000100/    whole or absent (checkpoint/states.h)
-//   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum; a hint, the directories themselves count
+//   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum; a hint,
+//                                     the directories themselves count
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/file.h"

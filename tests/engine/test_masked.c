@@ -90,7 +90,7 @@ static void stages_have_the_same_bits(void **state)
     }
 }
 
-// ---- one engine, step by step -------------------------------------------------------------------------------------
+// ---- one engine, step by step -------------------------------------------------------------------
 
 static void must(zero_status status, const zero_error *error)
 {

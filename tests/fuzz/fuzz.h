@@ -2,7 +2,8 @@
 // itself (fuzz_must); memory, leaks and undefined behaviour by the sanitizers.
 //
 //   fuzz_NAME.c + fuzz.c              under libFuzzer (-Dfuzz=enabled, clang): tools/fuzz
-//   fuzz_NAME.c + fuzz.c + replay.c   in every build: the corpus and a fixed number of its mutations, and every allocation made to fail
+//   fuzz_NAME.c + fuzz.c + replay.c   in every build: the corpus and a fixed number of its
+//                                     mutations, and every allocation made to fail
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 

@@ -28,9 +28,13 @@ static inline zr_record *records_put(zr_recorder *recorder, zr_activity what, in
 
 // One step of a model of three units, the last one fused, with an evaluation before it that belongs to no phase:
 //
-//   forward  100..110   unit 0: embedding 100..101;  unit 1: product 101..105;  unit 2: product 105..109
-//   backward 112..124   unit 1: product 112..118, reduce-scatter 118..121 (of it 1 ms waited);  unit 0: embedding 121..123
-//   step     124..130   gradient norm 124..125, scalars 125..126, optimizer 126..129, all-gather 129..129.5
+//   forward  100..110   unit 0: embedding 100..101
+//                       unit 1: product 101..105
+//                       unit 2: product 105..109
+//   backward 112..124   unit 1: product 112..118, reduce-scatter 118..121 (of it 1 ms waited)
+//                       unit 0: embedding 121..123
+//   step     124..130   gradient norm 124..125, scalars 125..126, optimizer 126..129,
+//                       all-gather 129..129.5
 static inline zr_recorder *records_step(void)
 {
     zr_recorder *r = records_new();
