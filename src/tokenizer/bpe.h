@@ -1,4 +1,4 @@
-// The inside of a BPE tokenizer: what a tokenizer.json says, in tables that encoding reads. Written by bpe_load.c and pipeline.c.
+// The inside of a BPE tokenizer: what a tokenizer.json says, in tables that encoding reads. Written by bpe_load.c, bpe_load_merges.c, pipeline.c and bpe_finish.c.
 //
 //   text -> added tokens -> normalizer -> added tokens that are sought in normalised text -> pre-tokenizer -> pieces -> merges -> ids
 //   ids  -> bytes of each token -> decoder -> text
