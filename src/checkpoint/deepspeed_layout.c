@@ -17,16 +17,12 @@ typedef const zr_pickle_value *value;
 
 static zero_status add_run(zr_deepspeed *ds, int file, int64_t begin, int64_t bytes, zero_error *error)
 {
-    if (ds->run_count == ds->run_room) {
-        int room = ds->run_room ? 2 * ds->run_room : 256;
-        if (ds->run_room > INT32_MAX / 2)
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is cut into too many parts", ds->folder);
-        zr_ds_run *grown = zr_realloc(ds->runs, (size_t)room * sizeof *grown, error);
-        if (!grown)
-            return ZERO_ERR_MEMORY;
-        ds->runs = grown;
-        ds->run_room = room;
-    }
+    if (ds->run_count > INT32_MAX / 2)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is cut into too many parts", ds->folder);
+    zr_ds_run *grown = zr_list_grow(ds->runs, ds->run_count, &ds->run_room, sizeof *grown, error);
+    if (!grown)
+        return ZERO_ERR_MEMORY;
+    ds->runs = grown;
     ds->runs[ds->run_count++] = (zr_ds_run){file, begin, bytes};
     return ZERO_OK;
 }

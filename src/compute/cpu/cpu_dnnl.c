@@ -98,14 +98,10 @@ static zero_status sizes_find(cache *of, const zr_product *plain, sizes **out, z
         if (zr_cpu_matmul_same(&of->sizes[i].product, &any))
             return ZERO_OK;
     }
-    if (of->size_count == of->size_capacity) {
-        int capacity = ZR_MAX(32, 2 * of->size_capacity);
-        sizes *grown = zr_realloc(of->sizes, sizeof(sizes) * (size_t)capacity, error);
-        if (!grown)
-            return ZERO_ERR_MEMORY;
-        of->sizes = grown;
-        of->size_capacity = capacity;
-    }
+    sizes *grown = zr_list_grow(of->sizes, of->size_count, &of->size_capacity, sizeof *grown, error);
+    if (!grown)
+        return ZERO_ERR_MEMORY;
+    of->sizes = grown;
     *out = &of->sizes[of->size_count++];
     **out = (sizes){.product = any};
     return ZERO_OK;

@@ -167,14 +167,10 @@ static dnnl_status_t matmul_fill(const zr_cpu_matmuls *of, const zr_product *pro
 
 static zero_status reserve(zr_cpu_matmuls *of, zero_error *error)
 {
-    if (of->count < of->capacity)
-        return ZERO_OK;
-    int capacity = ZR_MAX(32, 2 * of->capacity);
-    zr_cpu_matmul *grown = zr_realloc(of->at, sizeof(zr_cpu_matmul) * (size_t)capacity, error);
+    zr_cpu_matmul *grown = zr_list_grow(of->at, of->count, &of->capacity, sizeof *grown, error);
     if (!grown)
         return ZERO_ERR_MEMORY;
     of->at = grown;
-    of->capacity = capacity;
     return ZERO_OK;
 }
 
