@@ -64,6 +64,36 @@ static bool exists(const zr_unit_tensor *tensor)
     return tensor->desc.dims > 0;
 }
 
+static zr_lm_design design_of(const zr_lm_config *config)
+{
+    zr_lm_design design = {0};
+    zr_architecture_of(config->kind)->design(config, &design);
+    return design;
+}
+
+const char *zr_lm_name(const zr_lm_config *config)
+{
+    return design_of(config).name;
+}
+
+static int64_t elements_of(const zr_unit_tensor *tensors, int count)
+{
+    int64_t elements = 0;
+    for (int t = 0; t < count; t++)
+        if (exists(&tensors[t]))
+            elements += zr_tensor_desc_elements(&tensors[t].desc);
+    return elements;
+}
+
+int64_t zr_lm_parameters(const zr_lm_config *config)
+{
+    const zr_lm_design design = design_of(config);
+    int64_t blocks = zr_lm_shape_of(config).layers;
+    return elements_of(design.embedding, ZR_LM_END_TENSORS)
+         + elements_of(design.block, design.tensor_count) * blocks
+         + elements_of(design.head, ZR_LM_END_TENSORS);
+}
+
 // At most as many of each as there are tensors, and tiles.
 static zero_status unit_reserve(unit_storage *unit, const zr_unit_tensor *of, int count,
                                 zero_error *error)
@@ -255,7 +285,7 @@ zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
     lm_storage *s = zr_alloc(sizeof(*s), error);
     if (!s)
         return ZERO_ERR_MEMORY;
-    zr_architecture_of(config->kind)->design(config, &s->design);
+    s->design = design_of(config);
     s->model = (zero_model){.name = s->design.name,
                             .unit_count = (int)zr_lm_shape_of(config).layers + 2};
     s->frozen = frozen;

@@ -63,6 +63,9 @@ typedef struct zr_lm_ops { // from layers/
 } zr_lm_ops;
 
 int64_t zr_tile_step(int64_t size, int64_t tiles); // of a dimension that is cut into so many
+// Of the model that such a configuration makes, without making it.
+const char *zr_lm_name(const zr_lm_config *config);
+int64_t zr_lm_parameters(const zr_lm_config *config); // as zr_model_parameters counts them
 // Checks the configuration. frozen: NULL where every tensor trains.
 zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
                         const zr_lm_ops *ops, zero_model **out, zero_error *error);

@@ -45,7 +45,7 @@ static const char *first_path(const zr_config *config)
 typedef struct search {
     const zr_placement_question *question;
     zr_machine machine;
-    zero_model *models[ZR_TILINGS]; // made as they are needed; [0] is the question's
+    zero_model *models[ZR_TILINGS]; // of the question's shape, made as they are needed
     zr_placement_answer *answer;
 } search;
 
@@ -67,11 +67,12 @@ static zr_config config_at(const search *s, const zr_placement *at)
 
 static zero_status find_model(search *s, int tiles, const zero_model **out, zero_error *error)
 {
-    *out = s->models[tiles];
+    *out = s->question->shape ? s->models[tiles] : s->question->model;
     if (*out)
         return ZERO_OK;
     zr_lm_config shape = *s->question->shape;
-    zr_lm_set_tiles(&shape, &zr_tilings[tiles]);
+    if (tiles) // else it may have some that were said
+        zr_lm_set_tiles(&shape, &zr_tilings[tiles]);
     ZERO_TRY(zr_lm_create(&shape, &s->models[tiles], error));
     *out = s->models[tiles];
     return ZERO_OK;
@@ -218,7 +219,6 @@ static zero_status find_speed(search *s, zero_error *error)
 zero_status zr_placement_choose(const zr_placement_question *question, zr_placement_answer *out, zero_error *error)
 {
     search s = {.question = question, .machine = question->machine, .answer = out};
-    s.models[0] = (zero_model *)question->model;
     *out = (zr_placement_answer){.chosen = -1, .with_disk = find_paths(question->config) != NULL};
     zero_status status = find_speed(&s, error);
     if (status == ZERO_OK)
@@ -227,7 +227,7 @@ zero_status zr_placement_choose(const zr_placement_question *question, zr_placem
         status = agree_on_steps(&s, error);
     if (status == ZERO_OK)
         sort(out);
-    for (int i = 1; i < ZR_TILINGS; i++)
+    for (int i = 0; i < ZR_TILINGS; i++)
         zr_lm_free(s.models[i]);
     return status;
 }
@@ -312,14 +312,15 @@ zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks
     return status;
 }
 
-static zero_status say(const zero_options *options, const zr_placement_answer *answer, zero_error *error)
+static zero_status say(const zero_options *options, const char *model, const zr_placement_answer *answer,
+                       zero_error *error)
 {
     zr_buffer text = {0};
     bool none = answer->chosen < 0;
     zr_placement_describe(answer, none ? "; " : ZR_PLACEMENT_LINES, &text);
     zero_status status = ZERO_OK;
     if (none)
-        status = zr_fail(error, ZERO_ERR_LIMIT, "planning %s with libzero.offload auto: %s", options->model->name,
+        status = zr_fail(error, ZERO_ERR_LIMIT, "planning %s with libzero.offload auto: %s", model,
                          text.failed ? "nothing fits" : text.data);
     else if (!text.failed && options->comm->rank == 0)
         zr_log(&options->logger, ZERO_LOG_INFO, "offload  auto: %s", text.data);
@@ -353,7 +354,8 @@ zero_status zr_placement_settle(const zr_resolution *how, const zero_options *op
     if (!(*config)->offload.automatic)
         return ZERO_OK;
     ZERO_TRY(zr_placement_of(options, NULL, shape, *config, &answer, error));
-    zero_status status = say(options, &answer, error);
+    const char *model = shape ? zr_lm_name(shape) : options->model->name;
+    zero_status status = say(options, model, &answer, error);
     if (status == ZERO_OK)
         status = resolve_placed(how, &answer.at[answer.chosen], config, error);
     return zr_comm_agree(options->comm, status, error);

@@ -25,8 +25,9 @@ typedef struct zr_placement {
 } zr_placement;
 
 typedef struct zr_placement_question {
+    // What is placed: any model of this shape, in tiles where that helps; shape NULL: this model.
+    const zr_lm_config *shape;
     const zero_model *model;
-    const zr_lm_config *shape; // of the model, where it may be built anew with tiles; NULL: it may not
     const zr_config *config;       // resolved, with libzero.offload auto
     zero_shape batch;              // of a micro-batch, with the threads of a rank
     zr_machine machine;            // its ranks and budgets
@@ -54,7 +55,7 @@ typedef struct zr_imagined_ranks { // of one machine, for zero plan
 } zr_imagined_ranks;
 
 // The same for an engine that these options would make. imagined NULL: of the ranks of options->comm.
-// shape: as in the question.
+// shape: as in the question; where there is one, options->model is not read.
 zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks *imagined, const zr_lm_config *shape,
                             const zr_config *config, zr_placement_answer *out, zero_error *error);
 // Collective. Where the resolved configuration leaves it to the program: chooses, says it, and resolves

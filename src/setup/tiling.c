@@ -60,10 +60,9 @@ static zero_status find_choice(const zero_options *options, const zr_config *con
     return ZERO_OK;
 }
 
-zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_lm_config *shape, bool *changed, zero_error *error)
+zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_lm_config *shape, zero_error *error)
 {
     int64_t choice = 0;
-    *changed = false;
     if (zr_tiling_was_said(config))
         return ZERO_OK;
     ZERO_TRY(zr_comm_agree(options->comm, find_choice(options, config, shape, &choice, error), error));
@@ -78,7 +77,7 @@ zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.embedding", tiles->embedding, error));
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.attention", tiles->attention, error));
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.mlp", tiles->mlp, error));
-    *changed = zr_tiling_apply(config, shape);
+    zr_tiling_apply(config, shape);
     zr_log(&options->logger, ZERO_LOG_INFO, "tiling   the model does not fit undivided: %lld tiles of the token table, %lld of each of the attention's weights, %lld of the MLP's (libzero.tiling)",
            (long long)tiles->embedding, (long long)tiles->attention, (long long)tiles->mlp);
     return ZERO_OK;

@@ -5,6 +5,7 @@
 #include "setup/keep.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
+#include "setup/tiling.h"
 #include "train/training.h"
 
 #include <stdio.h>
@@ -131,12 +132,33 @@ zero_status zr_train_configure(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
+zero_options zr_train_engine_options(const zr_train *train)
+{
+    const zero_train_options *options = train->asked.options;
+    const zr_train_resolved *resolved = &train->resolved;
+    return (zero_options){
+        .struct_size = sizeof(zero_options),
+        .model = train->subject.model,
+        .comm = train->comm,
+        .shape = {.batch = resolved->config->micro_batch, .seq = resolved->seq},
+        .threads = resolved->threads.count,
+        .seed = (uint64_t)resolved->seed,
+        .backend = options->backend,
+        .total_steps = resolved->steps,
+        .allow_change = options->allow_change,
+        .logger = train->logger,
+    };
+}
+
 zero_status zr_train_place(zr_train *train, zero_error *error)
 {
-    const zero_options options = {.model = train->subject.model, .comm = train->comm, .shape = {.batch = train->resolved.config->micro_batch, .seq = train->resolved.seq}, .threads = train->resolved.threads.count,
-                                  .backend = train->asked.options->backend, .logger = train->logger};
-    const zr_resolution how = resolution_of(train, facts_of(train, train->resolved.steps), NULL);
-    return zr_placement_settle(&how, &options, &train->subject.model_config, &train->resolved.config, error);
+    zr_lm_config *shape = &train->subject.model_config;
+    zr_train_resolved *resolved = &train->resolved;
+    const zero_options options = zr_train_engine_options(train);
+    const zr_resolution how = resolution_of(train, facts_of(train, resolved->steps), NULL);
+    ZERO_TRY(zr_placement_settle(&how, &options, shape, &resolved->config, error));
+    zr_tiling_apply(resolved->config, shape);
+    return zr_tiling_choose(&options, resolved->config, shape, error);
 }
 
 // What was chosen or given outside of the file.

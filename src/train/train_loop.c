@@ -66,9 +66,11 @@ static zero_status report_skip(const zr_train *train, const zero_step_info *info
     return ZERO_OK;
 }
 
-static int send(const zr_train *train, const zero_event *event)
+int zr_train_tell(const zr_train *train, const zero_event *event)
 {
-    return train->comm->rank == 0 && train->asked.options->progress ? train->asked.options->progress(train->asked.options->progress_user, event) : 0;
+    const zero_train_options *options = train->asked.options;
+    bool heard = train->comm->rank == 0 && options->progress;
+    return heard ? options->progress(options->progress_user, event) : 0;
 }
 
 static zero_io io_since(loop *l)
@@ -110,7 +112,7 @@ static int report_step(loop *l, const zero_step_info *info, double milliseconds)
     zero_event event = {.kind = ZERO_EVENT_STEP, .step = info->step, .total_steps = train->resolved.steps, .loss = info->loss, .previous_loss = l->previous_loss,
                         .lr = info->lr, .grad_norm = info->grad_norm, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / mean,
                         .seconds_left = (double)(train->resolved.steps - info->step) * mean / 1e3, .tokens = tokens};
-    return send(train, &event);
+    return zr_train_tell(train, &event);
 }
 
 // Whether this rank wants the run to end: a signal may reach any rank, the clock is rank 0's.
@@ -159,7 +161,7 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     if (batches == l->eval_batches)
         memcpy(train->run.evals.text, text, sizeof text);
     zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->resolved.steps, .loss = result.loss, .is_best = best, .text = text};
-    send(train, &event);
+    zr_train_tell(train, &event);
     train->run.evals.last = result.loss;
     return best ? keep_best(train, step, result.loss, error) : ZERO_OK;
 }
@@ -170,7 +172,7 @@ static zero_status sample(loop *l, int64_t step, zero_error *error)
     zr_buffer text = {0};
     ZERO_TRY(zr_train_sample(&train->subject, train->run.engine, train->resolved.seed + step, &text, error));
     zero_event event = {.kind = ZERO_EVENT_SAMPLE, .step = step, .total_steps = train->resolved.steps, .text = text.data ? text.data : ""};
-    send(train, &event);
+    zr_train_tell(train, &event);
     zr_buffer_free(&text);
     return ZERO_OK;
 }
@@ -263,7 +265,7 @@ static zero_status run_steps(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
     zero_event start = {.kind = ZERO_EVENT_START, .total_steps = train->resolved.steps, .print_every = zr_engine_config(train->run.engine)->steps_per_print};
-    send(train, &start);
+    zr_train_tell(train, &start);
     int64_t end = train->asked.replay_to ? train->asked.replay_to : train->resolved.steps;
     if (train->run.owed) {
         train->run.owed = false;

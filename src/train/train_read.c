@@ -1,7 +1,6 @@
 // What a training starts from: the text, its tokenizer, the model's shape, and the windows to train and to evaluate on.
 #include "base/random.h"
 #include "layers/layers.h"
-#include "model/unit.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
 #include "train/training.h"
@@ -87,8 +86,8 @@ zero_status zr_train_read(zr_train *train, zero_error *error)
     ZERO_TRY(zr_reading_tokenizer(train->asked.options->model_dir, train->asked.options->tokenizer, train->subject.corpus, &train->subject.tokenizer, error));
     zr_reading_warn(train->subject.tokenizer, &train->logger);
     ZERO_TRY(read_shape(train, error));
-    ZERO_TRY(zr_lm_create(&train->subject.model_config, &train->subject.model, error));
-    train->subject.parameters = zr_model_parameters(train->subject.model);
+    ZERO_TRY(zr_lm_check(&train->subject.model_config, error));
+    train->subject.parameters = zr_lm_parameters(&train->subject.model_config);
     return make_datasets(train, error);
 }
 

@@ -2,7 +2,6 @@
 // that no rank is left behind; a failure in a collective one ends the others through the communicator.
 #include "train/training.h"
 
-#include "base/clock.h"
 #include "base/struct_take.h"
 #include "comm/agree.h"
 #include "files/run_directory.h"
@@ -57,13 +56,6 @@ static zero_status accept(zr_train *train, const zero_train_options *options, ze
     return ZERO_OK;
 }
 
-static zero_status build_again(zr_train *train, zero_error *error)
-{
-    zr_lm_free(train->subject.model);
-    train->subject.model = NULL;
-    return zr_lm_create(&train->subject.model_config, &train->subject.model, error);
-}
-
 void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *options, int64_t replay_to)
 {
     *train = (zr_train){
@@ -85,62 +77,96 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
     ZERO_TRY(zr_train_check_places(train, error));
-    return zr_tiling_apply(train->resolved.config, &train->subject.model_config) ? build_again(train, error) : ZERO_OK;
+    zr_tiling_apply(train->resolved.config, &train->subject.model_config);
+    return ZERO_OK;
+}
+
+// Once all is chosen: the model, whose pieces follow from its tiles, and what is written of the choice.
+static zero_status build(zr_train *train, zero_error *error)
+{
+    ZERO_TRY(zr_lm_create(&train->subject.model_config, &train->subject.model, error));
+    return zr_train_record(train, error);
+}
+
+// The engine takes the configuration.
+static zero_status open_engine(zr_train *train, zero_error *error)
+{
+    const zero_options options = zr_train_engine_options(train);
+    zr_config *config = train->resolved.config;
+    bool kept = !train->asked.options->dry_run;
+    train->resolved.config = NULL;
+    config->tensorboard.enabled = config->tensorboard.enabled && kept;
+    config->csv_monitor.enabled = config->csv_monitor.enabled && kept;
+    return zr_engine_make(&options, config, NULL, &train->run.engine, error);
+}
+
+static zero_status load_weights(const zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->asked.options;
+    const zero_load_options how = {
+        .struct_size = sizeof how,
+        .ignore_unused = options->ignore_unused,
+        .logger = train->logger,
+    };
+    if (!options->model_dir)
+        return ZERO_OK;
+    return zero_load_weights_with(train->run.engine, options->model_dir, &how, error);
+}
+
+static zero_status check_sample(const zr_train *train, zero_error *error)
+{
+    if (train->asked.options->sample_every <= 0)
+        return ZERO_OK;
+    zero_status status = zr_train_sample_check(&train->subject, train->run.engine, error);
+    return zr_comm_agree(train->comm, status, error);
 }
 
 zero_status zr_train_make_engine(zr_train *train, zero_error *error)
 {
-    const zero_train_options *options = train->asked.options;
-    ZERO_TRY(zr_threads_choose(train->comm, options->threads, &train->resolved.threads, error));
-    zero_options engine = {.struct_size = sizeof engine, .model = train->subject.model, .comm = train->comm,
-                           .shape = {.batch = train->resolved.config->micro_batch, .seq = train->resolved.seq}, .threads = train->resolved.threads.count,
-                           .seed = (uint64_t)train->resolved.seed, .backend = options->backend, .total_steps = train->resolved.steps, .allow_change = options->allow_change, .logger = train->logger};
-    bool tiled;
+    zr_train_resolved *resolved = &train->resolved;
+    int threads = train->asked.options->threads;
+    ZERO_TRY(zr_threads_choose(train->comm, threads, &resolved->threads, error));
     ZERO_TRY(zr_train_place(train, error));
-    if (zr_tiling_apply(train->resolved.config, &train->subject.model_config))
-        ZERO_TRY(zr_comm_agree(train->comm, build_again(train, error), error));
-    engine.model = train->subject.model;
-    ZERO_TRY(zr_tiling_choose(&engine, train->resolved.config, &train->subject.model_config, &tiled, error));
-    if (tiled)
-        ZERO_TRY(zr_comm_agree(train->comm, build_again(train, error), error));
-    engine.model = train->subject.model;
-    ZERO_TRY(zr_comm_agree(train->comm, zr_train_record(train, error), error));
-    zr_config *config = train->resolved.config;
-    train->resolved.config = NULL;
-    config->tensorboard.enabled = config->tensorboard.enabled && !options->dry_run; // nothing is kept of one
-    config->csv_monitor.enabled = config->csv_monitor.enabled && !options->dry_run;
+    ZERO_TRY(zr_comm_agree(train->comm, build(train, error), error));
     zr_train_describe_runtime(train);
-    ZERO_TRY(zr_engine_make(&engine, config, NULL, &train->run.engine, error));
-    if (options->sample_every > 0)
-        ZERO_TRY(zr_comm_agree(train->comm, zr_train_sample_check(&train->subject, train->run.engine, error), error));
-    const zero_load_options how = {.struct_size = sizeof how, .ignore_unused = options->ignore_unused, .logger = train->logger};
-    if (options->model_dir)
-        ZERO_TRY(zero_load_weights_with(train->run.engine, options->model_dir, &how, error));
+    ZERO_TRY(open_engine(train, error));
+    ZERO_TRY(check_sample(train, error));
+    ZERO_TRY(load_weights(train, error));
     zr_train_describe_run(train);
-    train->resolved.profiled = zr_train_profile_steps(train);
-    return zr_observe(train->run.engine, &train->logger, train->resolved.profiled, &train->run.observed, error);
+    resolved->profiled = zr_train_profile_steps(train);
+    return zr_observe(train->run.engine, &train->logger, resolved->profiled, &train->run.observed, error);
+}
+
+// "model    out/model, val loss 1.234567 (...); the best of the run, val loss ..."
+static void describe_models(const zr_train_evals *evals, const char *out, char *text, size_t size)
+{
+    int at = snprintf(text, size, "model    %s/model", out);
+    if (isfinite(evals->last) && at < (int)size)
+        at += snprintf(text + at, size - (size_t)at, ", val loss %.6f (all of the held-out text)", evals->last);
+    if (isfinite(evals->best) && at < (int)size)
+        snprintf(text + at, size - (size_t)at, "; the best of the run, val loss %.6f%s%s%s: %s/best", evals->best,
+                 evals->text[0] ? " (" : "", evals->text, evals->text[0] ? ")" : "", out);
 }
 
 static zero_status finish(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
+    const zr_train_evals *evals = &train->run.evals;
     char text[2048] = "dry run: one step was made, nothing is kept";
-    int at = 0;
     if (!options->dry_run) {
         zero_status status = zr_train_save_model(train, "model", error);
         if (status != ZERO_OK)
             return zr_train_rescue(train, status, error);
-        at = snprintf(text, sizeof text, "model    %s/model", options->out_dir);
+        describe_models(evals, options->out_dir, text, sizeof text);
     }
-    if (isfinite(train->run.evals.last) && at > 0 && at < (int)sizeof text)
-        at += snprintf(text + at, sizeof text - (size_t)at, ", val loss %.6f (all of the held-out text)", train->run.evals.last);
-    if (isfinite(train->run.evals.best) && at > 0 && at < (int)sizeof text)
-        snprintf(text + at, sizeof text - (size_t)at, "; the best of the run, val loss %.6f%s%s%s: %s/best", train->run.evals.best, train->run.evals.text[0] ? " (" : "", train->run.evals.text,
-                 train->run.evals.text[0] ? ")" : "", options->out_dir);
-    zero_event end = {.kind = ZERO_EVENT_END, .step = train->resolved.steps, .total_steps = train->resolved.steps, .text = text,
-                      .loss = isfinite(train->run.evals.best) ? train->run.evals.best : 0};
-    if (train->comm->rank == 0 && options->progress)
-        options->progress(options->progress_user, &end);
+    zero_event end = {
+        .kind = ZERO_EVENT_END,
+        .step = train->resolved.steps,
+        .total_steps = train->resolved.steps,
+        .text = text,
+        .loss = isfinite(evals->best) ? evals->best : 0,
+    };
+    zr_train_tell(train, &end);
     return ZERO_OK;
 }
 

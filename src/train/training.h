@@ -26,7 +26,10 @@ void zr_train_release_subject(zr_train_subject *subject);
 zero_status zr_train_check_config(zr_train *train, zero_error *error);
 // Once all is read. Logs what was chosen.
 zero_status zr_train_configure(zr_train *train, zero_error *error);
-// Collective, once the threads are chosen: where the configuration leaves it to the program, what lies where; resolves it anew and says it.
+// What the engine is made by, without its configuration; the model in it is NULL until it is built.
+zero_options zr_train_engine_options(const zr_train *train);
+// Collective, once the threads are chosen: where the configuration leaves it to the program, what lies where and in how many tiles; resolves it
+// anew and says it.
 zero_status zr_train_place(zr_train *train, zero_error *error);
 // The same file, once all is chosen: config_text, for config.json. Not collective.
 zero_status zr_train_record(zr_train *train, zero_error *error);
@@ -38,8 +41,9 @@ void zr_train_describe_run(const zr_train *train);
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine, zero_error *error);
 // Appends a sample of what the model writes now, drawn with this seed; the same text on every rank. Collective, between steps.
 zero_status zr_train_sample(const zr_train_subject *subject, zero_engine *engine, int64_t seed, zr_buffer *out, zero_error *error);
-// train_loop.c, collective
+// train_loop.c. Collective: all steps. Rank 0's caller is told of an event: what it answers, whether it wants the end; 0 on other ranks.
 zero_status zr_train_loop(zr_train *train, zero_error *error);
+int zr_train_tell(const zr_train *train, const zero_event *event);
 // train_profile.c. Not collective: which steps; whether it replaces nothing but a profile, and whether it can be written (rank 0). Collective: all ranks' records into it.
 zr_step_range zr_train_profile_steps(const zr_train *train);
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error);

@@ -24,6 +24,8 @@ static void counts_are_those_published(void **state)
         assert_int_equal(zr_lm_build(&config, NULL, &ops, &model, &error), ZERO_OK);
         assert_int_equal(zr_model_check(model, &error), ZERO_OK);
         assert_int_equal(zr_model_parameters(model), published[i].parameters);
+        assert_int_equal(zr_lm_parameters(&config), published[i].parameters);
+        assert_string_equal(zr_lm_name(&config), model->name);
         zr_lm_free(model);
     }
     const char *more = zr_gpt2_preset_name(ZR_COUNT(published));

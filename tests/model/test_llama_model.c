@@ -32,6 +32,8 @@ static void counts_are_those_published(void **state)
             fail_msg("%s: %s", published[i].spec, error.message);
         if (zr_model_parameters(model) != published[i].parameters)
             fail_msg("%s: %lld parameters", published[i].spec, (long long)zr_model_parameters(model));
+        assert_int_equal(zr_lm_parameters(&config), published[i].parameters);
+        assert_string_equal(zr_lm_name(&config), model->name);
         zr_lm_free(model);
     }
     const char *more = zr_llama_preset_name(ZR_COUNT(published));

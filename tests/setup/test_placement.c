@@ -51,16 +51,14 @@ static choice choose_at(const zr_speed *speed, const char *zero, const char *lib
     choice c = {.resolved = parse(zero, libzero), .parsed = parse(zero, libzero)};
     zero_error error = {0};
     zr_lm_config shape;
-    zero_model *model;
     zero_comm *self;
     zr_queue *queue;
     bool given;
     must(zr_lm_parse_spec("gpt2:layers=4,heads=4,width=128,context=64,vocab=3000", &shape, &given, &error), &error);
-    must(zr_lm_create(&shape, &model, &error), &error);
     must(zero_comm_self(&self, &error), &error);
     must(zr_queue_open("cpu", NULL, 1, &queue, &error), &error);
     must(zr_config_resolve(c.resolved, &facts, NULL, &error), &error);
-    zr_placement_question question = {.model = model, .shape = &shape, .config = c.resolved, .comm = self, .sharers = 2, .batch = {.batch = 2, .seq = 64, .threads = 1, .dtype = ZERO_BF16}};
+    zr_placement_question question = {.shape = &shape, .config = c.resolved, .comm = self, .sharers = 2, .batch = {.batch = 2, .seq = 64, .threads = 1, .dtype = ZERO_BF16}};
     question.speed = speed;
     zr_machine_fill(queue, NULL, &question.machine);
     question.machine.ranks = question.machine.machine_ranks = 2;
@@ -75,7 +73,6 @@ static choice choose_at(const zr_speed *speed, const char *zero, const char *lib
     }
     zr_queue_close(queue);
     zero_comm_destroy(self);
-    zr_lm_free(model);
     return c;
 }
 
