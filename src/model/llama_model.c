@@ -103,23 +103,50 @@ static bool is_positive(double value)
     return value > 0 && isfinite(value);
 }
 
+static zero_status llama3_check(const zero_rope *rope, zero_error *error)
+{
+    bool ordered = is_positive(rope->low_freq_factor) && rope->high_freq_factor > rope->low_freq_factor;
+    if (ordered && isfinite(rope->high_freq_factor))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"llama3\" between low_freq_factor %g and high_freq_factor %g: the second must be the greater",
+                   rope->low_freq_factor, rope->high_freq_factor);
+}
+
+static zero_status yarn_check(const zero_rope *rope, zero_error *error)
+{
+    const double all[] = {rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale, rope->mscale_all_dim};
+    bool good = true;
+    double sum = 0; // finite where all are
+    for (int i = 0; i < ZR_COUNT(all); i++) {
+        good = good && all[i] >= 0;
+        sum += all[i];
+    }
+    if (good && isfinite(sum))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"yarn\" with beta_fast %g, beta_slow %g, attention_factor %g, mscale %g, mscale_all_dim %g: none may be negative",
+                   all[0], all[1], all[2], all[3], all[4]);
+}
+
+static zero_status scaling_check(const zero_rope *rope, zero_error *error)
+{
+    if (rope->scaling == ZERO_ROPE_default)
+        return ZERO_OK;
+    if (!is_positive(rope->factor) || rope->factor < 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"%s\" by a factor of %g: it must be 1 or more",
+                       zr_rope_scaling_name(rope->scaling), rope->factor);
+    if (rope->scaling == ZERO_ROPE_llama3)
+        return llama3_check(rope, error);
+    return rope->scaling == ZERO_ROPE_yarn ? yarn_check(rope, error) : ZERO_OK;
+}
+
 static zero_status rope_check(const zero_llama_config *config, zero_error *error)
 {
     const zero_rope *rope = &config->rope;
     if (rope->scaling < 0 || rope->scaling >= ZERO_ROPE_SCALING_COUNT)
         return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope.scaling is %d: there are %d", (int)rope->scaling, ZERO_ROPE_SCALING_COUNT);
-    const char *name = zr_rope_scaling_name(rope->scaling);
     if (!is_positive(rope->theta) || rope->theta <= 1)
         return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope_theta is %g: it must be above 1", rope->theta);
-    if (rope->scaling != ZERO_ROPE_default && (!is_positive(rope->factor) || rope->factor < 1))
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"%s\" by a factor of %g: it must be 1 or more", name, rope->factor);
-    if (rope->scaling == ZERO_ROPE_llama3 && (!is_positive(rope->low_freq_factor) || !(rope->high_freq_factor > rope->low_freq_factor) || !isfinite(rope->high_freq_factor)))
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"llama3\" between low_freq_factor %g and high_freq_factor %g: the second must be the greater",
-                       rope->low_freq_factor, rope->high_freq_factor);
-    if (rope->scaling == ZERO_ROPE_yarn && !(rope->beta_fast >= 0 && rope->beta_slow >= 0 && rope->attention_factor >= 0 && rope->mscale >= 0 && rope->mscale_all_dim >= 0 &&
-                                             isfinite(rope->beta_fast + rope->beta_slow + rope->attention_factor + rope->mscale + rope->mscale_all_dim)))
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"yarn\" with beta_fast %g, beta_slow %g, attention_factor %g, mscale %g, mscale_all_dim %g: none may be negative",
-                       rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale, rope->mscale_all_dim);
+    ZERO_TRY(scaling_check(rope, error));
     return zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_ORIGINAL, ZR_LLAMA_ORIGINAL, "Llama",
                               config, error);
 }

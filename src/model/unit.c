@@ -63,26 +63,56 @@ static zero_status shape_check(const zero_tensor_desc *tensor, zero_error *error
     return ZERO_OK;
 }
 
+static zero_status initialisation_check(const zero_tensor_desc *tensor, zero_error *error)
+{
+    bool known = tensor->init >= ZERO_INIT_CONSTANT && tensor->init <= ZERO_INIT_UNIFORM;
+    if (known && isfinite(tensor->init_value))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" has no usable initialisation (kind %d, value %g)",
+                   tensor->name, (int)tensor->init, (double)tensor->init_value);
+}
+
+static bool lies_in_whole(const zero_tensor_desc *tensor)
+{
+    const zero_tile *tile = &tensor->tile;
+    if (tensor->dims != 2 || tile->axis < 0 || tile->axis > 1)
+        return false;
+    if (tile->first < 0 || tile->size > INT64_MAX / 8)
+        return false;
+    return tile->first <= tile->size - tensor->shape[tile->axis];
+}
+
+static zero_status tile_check(const zero_tensor_desc *tensor, zero_error *error)
+{
+    const zero_tile *tile = &tensor->tile;
+    if (!tile->whole || lies_in_whole(tensor))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is no part of \"%s\": %lld from %lld on of %lld along dimension %d",
+                   tensor->name, tile->whole, (long long)tensor->shape[ZR_MIN(ZR_MAX(tile->axis, 0), 1)],
+                   (long long)tile->first, (long long)tile->size, tile->axis);
+}
+
+static zero_status split_check(const zero_tensor_desc *tensor, zero_error *error)
+{
+    int axis = tensor->tp_axis, parts = tensor->tp_parts;
+    if (axis < -1 || axis >= tensor->dims)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "tensor \"%s\" is split on axis %d, but has %d dimensions (-1: not split)", tensor->name,
+                       axis, tensor->dims);
+    if (axis >= 0 && parts > 1 && tensor->shape[axis] % parts != 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\": %lld on axis %d is not divisible into %d parts",
+                       tensor->name, (long long)tensor->shape[axis], axis, parts);
+    return ZERO_OK;
+}
+
 static zero_status tensor_check(const zero_unit *unit, const zero_tensor_desc *tensor, zero_error *error)
 {
     if (!tensor->name || !tensor->name[0])
         return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" has a tensor without a name", unit->name);
     ZERO_TRY(shape_check(tensor, error));
-    if (tensor->init < ZERO_INIT_CONSTANT || tensor->init > ZERO_INIT_UNIFORM || !isfinite(tensor->init_value))
-        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" has no usable initialisation (kind %d, value %g)",
-                       tensor->name, (int)tensor->init, (double)tensor->init_value);
-    const zero_tile *tile = &tensor->tile;
-    if (tile->whole && (tensor->dims != 2 || tile->axis < 0 || tile->axis > 1 || tile->first < 0 || tile->size > INT64_MAX / 8 || tile->first > tile->size - tensor->shape[tile->axis]))
-        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is no part of \"%s\": %lld from %lld on of %lld along dimension %d", tensor->name, tile->whole,
-                       (long long)tensor->shape[ZR_MIN(ZR_MAX(tile->axis, 0), 1)], (long long)tile->first, (long long)tile->size, tile->axis);
-    if (tensor->tp_axis < -1 || tensor->tp_axis >= tensor->dims)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "tensor \"%s\" is split on axis %d, but has %d dimensions (-1: not split)", tensor->name,
-                       tensor->tp_axis, tensor->dims);
-    if (tensor->tp_axis >= 0 && tensor->tp_parts > 1 && tensor->shape[tensor->tp_axis] % tensor->tp_parts != 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\": %lld on axis %d is not divisible into %d parts",
-                       tensor->name, (long long)tensor->shape[tensor->tp_axis], tensor->tp_axis, tensor->tp_parts);
-    return ZERO_OK;
+    ZERO_TRY(initialisation_check(tensor, error));
+    ZERO_TRY(tile_check(tensor, error));
+    return split_check(tensor, error);
 }
 
 static zero_status borrowed_check(const zero_model *model, int index, zero_error *error)
@@ -135,22 +165,36 @@ static zero_status resident_check(const zero_model *model, const zero_unit *unit
     return ZERO_OK;
 }
 
+static zero_status functions_check(const zero_model *model, int index, zero_error *error)
+{
+    const zero_unit *unit = &model->units[index];
+    const zero_unit_ops *ops = unit->ops;
+    if (!ops || !ops->kind || !ops->sizes || !ops->forward || !ops->backward)
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" lacks one of kind, sizes, forward, backward", unit->name);
+    if (ops->forward_backward && index != model->unit_count - 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" offers forward_backward, which only the last unit may",
+                       unit->name);
+    return ZERO_OK;
+}
+
+static zero_status counts_check(const zero_unit *unit, zero_error *error)
+{
+    int owned = unit->piece_count, borrowed = unit->borrowed_count;
+    if (owned < 0 || borrowed < 0 || (int64_t)owned + borrowed > ZERO_MAX_PIECES + ZERO_MAX_STREAMED)
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" owns %d and borrows %d pieces: at most %d together, and %d streamed ones",
+                       unit->name, owned, borrowed, ZERO_MAX_PIECES, ZERO_MAX_STREAMED);
+    if ((owned && !unit->pieces) || (borrowed && !unit->borrowed))
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" announces pieces and does not describe them", unit->name);
+    return ZERO_OK;
+}
+
 static zero_status unit_check(const zero_model *model, int index, zero_error *error)
 {
     const zero_unit *unit = &model->units[index];
     if (!unit->name || !unit->name[0])
         return zr_fail(error, ZERO_ERR_USAGE, "unit number %d has no name", index);
-    if (!unit->ops || !unit->ops->kind || !unit->ops->sizes || !unit->ops->forward || !unit->ops->backward)
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" lacks one of kind, sizes, forward, backward", unit->name);
-    if (unit->ops->forward_backward && index != model->unit_count - 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" offers forward_backward, which only the last unit may",
-                       unit->name);
-    if (unit->piece_count < 0 || unit->borrowed_count < 0
-        || (int64_t)unit->piece_count + unit->borrowed_count > ZERO_MAX_PIECES + ZERO_MAX_STREAMED)
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" owns %d and borrows %d pieces: at most %d together, and %d streamed ones",
-                       unit->name, unit->piece_count, unit->borrowed_count, ZERO_MAX_PIECES, ZERO_MAX_STREAMED);
-    if ((unit->piece_count && !unit->pieces) || (unit->borrowed_count && !unit->borrowed))
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" announces pieces and does not describe them", unit->name);
+    ZERO_TRY(functions_check(model, index, error));
+    ZERO_TRY(counts_check(unit, error));
     for (int p = 0; p < unit->piece_count; p++)
         ZERO_TRY(piece_check(unit, p, error));
     ZERO_TRY(borrowed_check(model, index, error));

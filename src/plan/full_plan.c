@@ -69,50 +69,75 @@ static zero_status check_tree(const zero_model *model, const zr_settings *settin
                    machine->ranks, (long long)settings->accumulation);
 }
 
-zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine, zr_plan **out, zero_error *error)
+static zero_status check_shape(const zero_model *model, const zero_shape *shape, zero_error *error)
 {
-    ZERO_TRY(zr_model_check(model, error));
-    ZERO_TRY(check_tiers(model, settings, error));
-    ZERO_TRY(check_tree(model, settings, machine, error));
-    if (shape->batch < 1 || shape->seq < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld must be at least 1 x 1", model->name, (long long)shape->batch, (long long)shape->seq);
-    if (shape->batch > ZR_MOST_POSITIONS / shape->seq)
+    long long batch = shape->batch, seq = shape->seq;
+    if (batch < 1 || seq < 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld must be at least 1 x 1", model->name, batch, seq);
+    if (batch > ZR_MOST_POSITIONS / seq)
         return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld: at most %lld positions can be addressed", model->name,
-                       (long long)shape->batch, (long long)shape->seq, (long long)ZR_MOST_POSITIONS);
-    zr_plan *plan = zr_alloc(sizeof *plan, error);
-    if (!plan)
-        return ZERO_ERR_MEMORY;
+                       batch, seq, (long long)ZR_MOST_POSITIONS);
+    return ZERO_OK;
+}
+
+static bool maps_parameters(const zr_settings *settings, const zr_machine *machine)
+{
+    bool on_device = settings->tiering.parameters == ZERO_TIER_device;
+    return machine->mapped && (settings->stage < 3 || on_device);
+}
+
+static zr_holding holding_of(const zr_plan *plan)
+{
+    if (plan->settings.stage < 3)
+        return ZR_HOLDS_REPLICAS;
+    return plan->mapped ? ZR_HOLDS_A_MAP : ZR_HOLDS_SHARDS;
+}
+
+static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine)
+{
     plan->model = model;
     plan->settings = *settings;
     plan->shape = *shape;
     plan->shape.dtype = settings->precision.parameters;
     plan->ranks = machine->ranks;
-    plan->mapped = machine->mapped && (settings->stage < 3 || settings->tiering.parameters == ZERO_TIER_device);
-    plan->holding = settings->stage < 3 ? ZR_HOLDS_REPLICAS : plan->mapped ? ZR_HOLDS_A_MAP : ZR_HOLDS_SHARDS;
+    plan->mapped = maps_parameters(settings, machine);
+    plan->holding = holding_of(plan);
     plan->updates_whole = settings->stage == 0;
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);
-    zero_status status = zr_plan_pieces(plan, error);
-    if (status == ZERO_OK)
-        status = zr_plan_units(plan, error);
-    if (status == ZERO_OK) {
-        zr_plan_activations(plan);
-        status = zr_plan_visits(plan, error);
-    }
-    if (status == ZERO_OK)
-        status = zr_plan_gathers(plan, !machine->mapped && settings->kept_by > 1, error);
-    if (status == ZERO_OK)
-        status = zr_plan_reductions(plan, error);
-    if (status == ZERO_OK)
-        status = zr_plan_groups(plan, error);
-    if (status == ZERO_OK)
-        status = zr_plan_program(plan, error);
+}
+
+static zero_status run_passes(zr_plan *plan, const zr_machine *machine, zero_error *error)
+{
+    bool keep_all = !machine->mapped && plan->settings.kept_by > 1;
+    ZERO_TRY(zr_plan_pieces(plan, error));
+    ZERO_TRY(zr_plan_units(plan, error));
+    zr_plan_activations(plan);
+    ZERO_TRY(zr_plan_visits(plan, error));
+    ZERO_TRY(zr_plan_gathers(plan, keep_all, error));
+    ZERO_TRY(zr_plan_reductions(plan, error));
+    ZERO_TRY(zr_plan_groups(plan, error));
+    ZERO_TRY(zr_plan_program(plan, error));
+    zr_plan_fold(plan);
+    zr_plan_footprint(plan, machine);
+    plan->hash = plan_hash(plan);
+    return ZERO_OK;
+}
+
+zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine, zr_plan **out, zero_error *error)
+{
+    ZERO_TRY(zr_model_check(model, error));
+    ZERO_TRY(check_tiers(model, settings, error));
+    ZERO_TRY(check_tree(model, settings, machine, error));
+    ZERO_TRY(check_shape(model, shape, error));
+    zr_plan *plan = zr_alloc(sizeof *plan, error);
+    if (!plan)
+        return ZERO_ERR_MEMORY;
+    plan_begin(plan, model, shape, settings, machine);
+    zero_status status = run_passes(plan, machine, error);
     if (status != ZERO_OK) {
         zr_plan_destroy(plan);
         return status;
     }
-    zr_plan_fold(plan);
-    zr_plan_footprint(plan, machine);
-    plan->hash = plan_hash(plan);
     *out = plan;
     return ZERO_OK;
 }

@@ -106,43 +106,89 @@ static void give_place_back(const zr_plan *plan, zr_first_fit *window, int v)
         zr_first_fit_give_back(window, owner);
 }
 
-// Gathered one visit ahead, unless that is more than may be under way or gathered. A unit's own visit lasts as long as its turn.
+typedef struct gathering { // the walk over the visits
+    zr_plan *plan;
+    zr_first_fit window;
+    int64_t live;  // elements that may be gathered at once
+    int64_t kept;  // of these: what stays gathered all the time,
+    int64_t held;  // and what stays for a later visit of its unit
+    int64_t most;  // of any visit: what stays leaves room for it
+    int turn;      // the latest visit of a unit itself, which lasts as long as the unit's turn
+} gathering;
+
+static zero_status gathering_begin(gathering *g, zr_plan *plan, int64_t kept, zero_error *error)
+{
+    int64_t live = plan->settings.tiering.live;
+    *g = (gathering){.plan = plan, .kept = kept, .live = live > 0 ? live : INT64_MAX};
+    for (int v = 0; v < plan->visit_count; v++)
+        g->most = ZR_MAX(g->most, elems_of(plan, v));
+    // Places of the unit, the visit, the next unit or visit; and of those that stay for a later one.
+    return zr_first_fit_begin(&g->window, plan->visit_count, error);
+}
+
+static void gathering_end(gathering *g)
+{
+    zr_plan *plan = g->plan;
+    plan->gather_bytes += g->window.bytes;
+    plan->gather_share = (plan->gather_bytes + plan->machine_ranks - 1) / plan->machine_ranks;
+    zr_first_fit_end(&g->window);
+}
+
+// What visit v gathers stays for a later visit of its unit, where there is room for it besides any visit between.
+static void keep_for_later(gathering *g, int v)
+{
+    zr_plan *plan = g->plan;
+    int later = plan->visits[v].reuses < 0 ? find_reuse(plan, v) : -1;
+    if (later >= 0 && g->kept + g->held + elems_of(plan, v) + g->most <= g->live)
+        plan->visits[later].reuses = v;
+}
+
+// The visit after v is gathered during v, unless that is more than may be under way or gathered.
+static void place_next(gathering *g, int v)
+{
+    zr_plan *plan = g->plan;
+    if (v + 1 >= plan->visit_count)
+        return;
+    zr_visit *next = &plan->visits[v + 1];
+    int64_t of_unit = g->turn != v ? elems_of(plan, g->turn) : 0;
+    int64_t now = g->kept + g->held + elems_of(plan, v) + of_unit;
+    int64_t more = elems_of(plan, v + 1);
+    next->ahead = more <= plan->settings.prefetch_bucket && now + more <= g->live;
+    if (next->ahead)
+        take_place(plan, &g->window, v + 1);
+}
+
+static void end_turn(gathering *g)
+{
+    zr_plan *plan = g->plan;
+    int reused = plan->visits[g->turn].reuses;
+    if (reused_by(plan, g->turn) >= 0) {
+        g->held += elems_of(plan, g->turn);
+        return;
+    }
+    if (reused >= 0)
+        g->held -= elems_of(plan, reused);
+    give_place_back(plan, &g->window, g->turn);
+}
+
 static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
 {
-    const zr_settings *settings = &plan->settings;
-    int64_t live = settings->tiering.live > 0 ? settings->tiering.live : INT64_MAX, held = 0, most = 0;
-    for (int v = 0; v < plan->visit_count; v++)
-        most = ZR_MAX(most, elems_of(plan, v)); // what stays leaves room for any visit
-    zr_first_fit window;
-    ZERO_TRY(zr_first_fit_begin(&window, plan->visit_count, error)); // the unit's, the visit's, the next unit's or visit's; and those that stay for a later one
-    for (int v = 0, unit = 0, later; v < plan->visit_count; v++) {
-        zr_visit *visit = &plan->visits[v], *next = v + 1 < plan->visit_count ? &plan->visits[v + 1] : NULL;
-        unit = visit->stream < 0 ? v : unit;
-        later = visit->reuses < 0 ? find_reuse(plan, v) : -1;
-        if (later >= 0 && kept + held + elems_of(plan, v) + most <= live)
-            plan->visits[later].reuses = v;
+    gathering g;
+    ZERO_TRY(gathering_begin(&g, plan, kept, error));
+    for (int v = 0; v < plan->visit_count; v++) {
+        const zr_visit *visit = &plan->visits[v];
+        if (visit->stream < 0)
+            g.turn = v;
+        keep_for_later(&g, v);
         if (!visit->ahead)
-            take_place(plan, &window, v);
-        if (next) {
-            int64_t now = held + elems_of(plan, v) + (unit != v ? elems_of(plan, unit) : 0);
-            next->ahead = elems_of(plan, v + 1) <= settings->prefetch_bucket && kept + now + elems_of(plan, v + 1) <= live;
-            if (next->ahead)
-                take_place(plan, &window, v + 1);
-        }
+            take_place(plan, &g.window, v);
+        place_next(&g, v);
         if (visit->stream >= 0)
-            give_place_back(plan, &window, v);
-        if (visit->turn_end != v)
-            continue;
-        if (reused_by(plan, unit) >= 0) {
-            held += elems_of(plan, unit);
-            continue;
-        }
-        held -= plan->visits[unit].reuses >= 0 ? elems_of(plan, plan->visits[unit].reuses) : 0;
-        give_place_back(plan, &window, unit);
+            give_place_back(plan, &g.window, v);
+        if (visit->turn_end == v)
+            end_turn(&g);
     }
-    plan->gather_bytes += window.bytes;
-    plan->gather_share = (plan->gather_bytes + plan->machine_ranks - 1) / plan->machine_ranks;
-    zr_first_fit_end(&window);
+    gathering_end(&g);
     return ZERO_OK;
 }
 
