@@ -109,24 +109,40 @@ static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int culpri
 }
 
 // awaited: this rank hangs on rank r; others count as dead only where they surely did not end well.
+static bool is_dead(const zr_process_look *look, bool awaited)
+{
+    bool ended_badly = look->known && look->wait_status != 0;
+    return look->state == 0 && (awaited || ended_badly);
+}
+
+// The parent tells how a rank has ended, a little later than it is gone.
+static bool awaits_parent(const zr_control *control, const zr_process_look *look, patience *patience)
+{
+    return !look->known && control->parent.pid && ++patience->gone < ZR_GONE_LOOKS;
+}
+
+static zero_status look_at_process(zero_comm *comm, const zr_wait *wait, patience *patience, int r, bool awaited, zero_error *error)
+{
+    const zr_control *control = ((zr_local *)comm->impl)->control;
+    zr_process_look look = zr_process_look_at(&control->records[r].process);
+    if (!is_dead(&look, awaited) || (r == wait->peer && is_ready(wait)))
+        return ZERO_OK;
+    if (awaits_parent(control, &look, patience))
+        return ZERO_OK;
+    return tell_death(comm, wait, r, &look, error);
+}
+
 static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *patience, int r, bool awaited, zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
-    const zr_rank_record *record = &control->records[r];
-    int state = atomic_load_explicit(&record->state, memory_order_acquire);
+    int state = atomic_load_explicit(&control->records[r].state, memory_order_acquire);
     if (r == comm->rank || state == ZR_RANK_ABSENT)
         return ZERO_OK;
     if (state == ZR_RANK_LEFT)
         return r != wait->peer || is_ready(wait) ? ZERO_OK : tell_left(comm, wait, error);
     if (control->threads)
         return ZERO_OK;
-    zr_process_look look = zr_process_look_at(&record->process);
-    bool ended_badly = look.known && look.wait_status != 0;
-    if (look.state != 0 || (!awaited && !ended_badly) || (r == wait->peer && is_ready(wait)))
-        return ZERO_OK;
-    if (!look.known && control->parent.pid && ++patience->gone < ZR_GONE_LOOKS)
-        return ZERO_OK;
-    return tell_death(comm, wait, r, &look, error);
+    return look_at_process(comm, wait, patience, r, awaited, error);
 }
 
 static zero_status look_around(zero_comm *comm, const zr_wait *wait, patience *patience, zero_error *error)

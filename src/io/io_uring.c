@@ -145,32 +145,47 @@ static void break_lane(lane *lane, int reason)
     }
 }
 
-// Submits what is prepared, and waits for a result if asked to. A kernel that is short of something is asked again.
-static void enter(lane *lane, bool wait)
+static int submit(lane *lane, bool wait)
 {
-    const zr_io_options *options = &lane->io->options;
-    const zr_io_faults *faults = options->faults;
-    if (lane->broken || (!wait && !io_uring_sq_ready(&lane->ring)))
-        return;
+    const zr_io_faults *faults = lane->io->options.faults;
     int reason = faults && faults->enter ? faults->enter(faults->user) : 0;
-    int result = reason ? -reason : io_uring_submit_and_wait(&lane->ring, wait);
-    if (result >= 0 || result == -EINTR) {
-        lane->pause = 0;
-        return;
-    }
+    return reason ? -reason : io_uring_submit_and_wait(&lane->ring, wait);
+}
+
+static bool is_patient(const lane *lane, double now)
+{
+    double timeout = lane->io->options.timeout;
+    bool too_long = timeout > 0 && now - lane->vain_since > timeout / 2;
+    return !atomic_load(&lane->io->ending) && !too_long;
+}
+
+// A kernel that is short of something is asked again, after pauses that grow; one that refuses is not.
+static void bear_refusal(lane *lane, int reason)
+{
     double now = zr_clock_seconds();
+    bool refused = reason != EAGAIN && reason != EBUSY;
     if (!(lane->pause > 0)) {
         lane->vain_since = now;
         lane->pause = FIRST_PAUSE;
     }
-    bool patient = !atomic_load(&lane->io->ending) && !(options->timeout > 0 && now - lane->vain_since > options->timeout / 2);
-    bool refused = result != -EAGAIN && result != -EBUSY;
-    if (refused || !patient) {
-        break_lane(lane, refused ? -result : EBUSY);
+    if (refused || !is_patient(lane, now)) {
+        break_lane(lane, refused ? reason : EBUSY);
     } else if (!io_uring_cq_ready(&lane->ring)) {
         zr_sleep_seconds(lane->pause);
         lane->pause = ZR_MIN(2 * lane->pause, LONGEST_PAUSE);
     }
+}
+
+// Submits what is prepared, and waits for a result if asked to.
+static void enter(lane *lane, bool wait)
+{
+    if (lane->broken || (!wait && !io_uring_sq_ready(&lane->ring)))
+        return;
+    int result = submit(lane, wait);
+    if (result >= 0 || result == -EINTR)
+        lane->pause = 0;
+    else
+        bear_refusal(lane, -result);
 }
 
 static bool may_begin(lane *lane)

@@ -79,39 +79,74 @@ int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment)
     return ZR_ROUND_UP(out_bytes(plan, zr_plan_segment_first(plan, segment) - 1), ZR_IO_PAGE);
 }
 
-// Checkpoints: each in its place, or offloaded ones through two buffers. Beside them the area that the segments share.
+// The unit whose boundary enters a segment after the first: its checkpoint.
+static int unit_before(const zr_plan *plan, int segment)
+{
+    return zr_plan_segment_first(plan, segment) - 1;
+}
+
+static bool checkpoints_travel(const zr_plan *plan)
+{
+    return plan->settings.activation_checkpoint_tier != ZERO_TIER_device;
+}
+
+// Each in its place, one after another.
+static void place_checkpoints(zr_plan *plan)
+{
+    int64_t at = 0;
+    for (int s = 1; s < plan->segment_count; s++) {
+        int before = unit_before(plan, s);
+        plan->units[before].out_kept = true;
+        plan->units[before].out_first = at;
+        at += out_bytes(plan, before);
+    }
+    plan->activation_checkpoint_buffer_bytes = at;
+}
+
+// Those that travel pass through two buffers, in turn.
+static void place_travelling_checkpoints(zr_plan *plan)
+{
+    int64_t buffer = 0;
+    for (int s = 1; s < plan->segment_count; s++)
+        buffer = ZR_MAX(buffer, ZR_ROUND_UP(out_bytes(plan, unit_before(plan, s)), ZR_IO_PAGE));
+    for (int s = 1; s < plan->segment_count; s++) {
+        zr_unit_plan *before = &plan->units[unit_before(plan, s)];
+        before->out_kept = true;
+        before->out_first = (s % 2) * buffer;
+    }
+    plan->activation_checkpoint_buffer_bytes = 2 * buffer;
+}
+
+// Bytes of the area that its units save into, and hand boundaries on in.
+static int64_t place_segment(zr_plan *plan, int segment)
+{
+    int64_t used = 0;
+    for (int u = zr_plan_segment_first(plan, segment); u < zr_plan_segment_first(plan, segment + 1); u++) {
+        zr_unit_plan *unit = &plan->units[u];
+        unit->saved_first = used;
+        used += saved_bytes(plan, u);
+        if (unit->out_kept)
+            continue;
+        unit->out_first = used;
+        used += out_bytes(plan, u);
+    }
+    return used;
+}
+
+// The area that the segments share; after it, what the last unit saves.
 static void place_segments(zr_plan *plan)
 {
-    bool offloaded = plan->settings.activation_checkpoint_tier != ZERO_TIER_device;
-    int64_t buffer = 0, at = 0, area = 0;
-    for (int s = 1; s < plan->segment_count; s++)
-        buffer = ZR_MAX(buffer, ZR_ROUND_UP(out_bytes(plan, zr_plan_segment_first(plan, s) - 1), ZR_IO_PAGE));
-    for (int s = 1; s < plan->segment_count; s++) {
-        int before = zr_plan_segment_first(plan, s) - 1;
-        plan->units[before].out_kept = true;
-        plan->units[before].out_first = offloaded ? (s % 2) * buffer : at;
-        at += offloaded ? 0 : out_bytes(plan, before);
-    }
-    plan->activation_checkpoint_buffer_bytes = offloaded ? 2 * buffer : at;
-    for (int s = 0; s < plan->segment_count; s++) {
-        int64_t used = 0;
-        for (int u = zr_plan_segment_first(plan, s); u < zr_plan_segment_first(plan, s + 1); u++) {
-            plan->units[u].saved_first = used;
-            used += saved_bytes(plan, u);
-            if (plan->units[u].out_kept)
-                continue;
-            plan->units[u].out_first = used;
-            used += out_bytes(plan, u);
-        }
-        area = ZR_MAX(area, used);
-    }
-    plan->units[plan->unit_count - 1].saved_first = area;
-    plan->activation_bytes = area + saved_bytes(plan, plan->unit_count - 1);
+    int last = plan->unit_count - 1;
+    int64_t area = 0;
+    for (int s = 0; s < plan->segment_count; s++)
+        area = ZR_MAX(area, place_segment(plan, s));
+    plan->units[last].saved_first = area;
+    plan->activation_bytes = area + saved_bytes(plan, last);
 }
 
 static void count_offloaded(zr_plan *plan)
 {
-    for (int s = 1; s < plan->segment_count && plan->settings.activation_checkpoint_tier != ZERO_TIER_device; s++)
+    for (int s = 1; s < plan->segment_count && checkpoints_travel(plan); s++)
         plan->activation_checkpoint_bytes += zr_activation_checkpoint_bytes(plan, s);
 }
 
@@ -127,6 +162,10 @@ void zr_plan_activations(zr_plan *plan)
     plan->segment_count = (int)ZR_MIN(asked, plan->unit_count - 1);
     if (plan->segment_count > 0) {
         cut_segments(plan);
+        if (checkpoints_travel(plan))
+            place_travelling_checkpoints(plan);
+        else
+            place_checkpoints(plan);
         place_segments(plan);
         count_offloaded(plan);
     } else {

@@ -102,26 +102,32 @@ zero_tier zr_group_tier(const zr_group *group, zr_vector vector)
     return vector == ZR_VECTOR_PARAMETERS ? group->parameter_tier : group->state_tier;
 }
 
+// Elements of the group that this slice is of, or of a slice alone: at most those that travel at once. 0: this vector
+// of it stays in memory.
+static int64_t travelling_elems(const zr_plan *plan, const zr_slice *slice, int vector)
+{
+    const zr_group alone = {.parameter_tier = plan->pieces[slice->piece].parameter_tier, .count = slice->count};
+    const zr_group *group = slice->group >= 0 ? &plan->groups[slice->group] : &alone;
+    bool travels = zr_group_tier(group, vector) == ZERO_TIER_nvme && zr_plan_has_vector(plan, vector);
+    return travels ? group->count : 0;
+}
+
 static void size_slab(zr_plan *plan)
 {
+    const zr_tiering *tiering = &plan->settings.tiering;
     zr_slab_plan *slab = &plan->slab;
     bool travels[ZR_VECTOR_COUNT] = {false};
-    for (int s = 0; s < plan->slice_count; s++) {
-        const zr_slice *slice = &plan->slices[s];
-        const zr_piece *piece = &plan->pieces[slice->piece];
-        const zr_group alone = {.parameter_tier = piece->parameter_tier, .count = slice->count};
-        const zr_group *group = slice->group >= 0 ? &plan->groups[slice->group] : &alone;
+    for (int s = 0; s < plan->slice_count; s++)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
-            bool here = zr_group_tier(group, v) == ZERO_TIER_nvme && zr_plan_has_vector(plan, v);
-            travels[v] |= here;
-            slab->elems = here ? ZR_MAX(slab->elems, group->count) : slab->elems;
+            int64_t elems = travelling_elems(plan, &plan->slices[s], v);
+            travels[v] |= elems > 0;
+            slab->elems = ZR_MAX(slab->elems, elems);
         }
-    }
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         slab->first[v] = travels[v] ? slab->bytes : -1;
         slab->bytes += travels[v] ? slab->elems * zr_vector_size(plan, v) : 0;
     }
-    slab->count = slab->bytes ? 1 + plan->settings.tiering.read_ahead + plan->settings.tiering.write_behind : 0;
+    slab->count = slab->bytes ? 1 + tiering->read_ahead + tiering->write_behind : 0;
 }
 
 int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])

@@ -197,30 +197,43 @@ static void choose_state_tiers(zr_plan *plan)
     }
 }
 
+// What the unit makes of the boundary of the one before it.
+static zero_status ask_sizes(const zr_plan *plan, int u, zr_unit_plan *out, zero_error *error)
+{
+    static const zero_tensors none;
+    const zero_unit *unit = &plan->model->units[u];
+    const zero_tensors *in = u > 0 ? &plan->units[u - 1].sizes.out : &none;
+    ZERO_TRY(check_dtype(plan, unit, error));
+    zero_status status = unit->ops->sizes(unit, &plan->shape, in, &out->sizes);
+    if (status != ZERO_OK)
+        return zr_fail(error, status, "planning unit \"%s\" for micro-batch %lld x %lld: the unit refuses this shape", unit->name,
+                       (long long)plan->shape.batch, (long long)plan->shape.seq);
+    return ZERO_OK;
+}
+
+static bool is_fused(const zr_plan *plan, int u)
+{
+    const zero_model *model = plan->model;
+    bool last = u == model->unit_count - 1;
+    return last && model->units[u].ops->forward_backward && !plan->settings.inference;
+}
+
 zero_status zr_plan_units(zr_plan *plan, zero_error *error)
 {
     const zero_model *model = plan->model;
+    int64_t total = 0;
     plan->unit_count = model->unit_count;
     plan->units = zr_alloc(sizeof *plan->units * (size_t)model->unit_count, error);
     if (!plan->units)
         return ZERO_ERR_MEMORY;
-    zero_tensors none = {0};
-    const zero_tensors *in = &none;
-    int64_t total = 0;
     for (int u = 0; u < model->unit_count; u++) {
-        const zero_unit *unit = &model->units[u];
         zr_unit_plan *out = &plan->units[u];
-        ZERO_TRY(check_dtype(plan, unit, error));
-        zero_status status = unit->ops->sizes(unit, &plan->shape, in, &out->sizes);
-        if (status != ZERO_OK)
-            return zr_fail(error, status, "planning unit \"%s\" for micro-batch %lld x %lld: the unit refuses this shape", unit->name,
-                           (long long)plan->shape.batch, (long long)plan->shape.seq);
-        ZERO_TRY(check_sizes(unit, &out->sizes, &total, error));
+        ZERO_TRY(ask_sizes(plan, u, out, error));
+        ZERO_TRY(check_sizes(&model->units[u], &out->sizes, &total, error));
         ZERO_TRY(list_unit_pieces(plan, u, error));
         note_contributions(plan, u);
-        out->fused = u == model->unit_count - 1 && unit->ops->forward_backward && !plan->settings.inference;
+        out->fused = is_fused(plan, u);
         plan->workspace_bytes = ZR_MAX(plan->workspace_bytes, (int64_t)out->sizes.workspace_bytes);
-        in = &out->sizes.out;
     }
     choose_state_tiers(plan);
     return ZERO_OK;

@@ -78,25 +78,40 @@ static double norm_seconds(const zr_plan *plan, const zr_speed *speed)
     return bytes_at(bytes, speed->copy);
 }
 
+// What NVMe takes of the micro-batches beyond what goes on meanwhile.
+static double waiting_seconds(const zr_speed *speed, const zr_moved *moved, const zr_prediction *meanwhile)
+{
+    double read = bytes_at((double)moved->nvme_read, speed->read);
+    double written = bytes_at((double)moved->nvme_written, speed->write);
+    return larger(read + written - meanwhile->compute - meanwhile->exchange, 0);
+}
+
+// The first pass of the update. A delayed one goes on while forward and backward compute.
+static void add_first_pass(const zr_plan *plan, const zr_prediction *pass, zr_prediction *to)
+{
+    if (plan->settings.delayed) {
+        double room = to->compute + to->exchange + to->disk;
+        to->disk += larger(pass->update + pass->disk - room, 0);
+    } else {
+        to->update += pass->update;
+        to->disk += pass->disk;
+    }
+}
+
 zr_prediction zr_predict(const zr_plan *plan, const zr_speed *speed)
 {
-    zr_prediction p = {0}, update = {0};
+    zr_prediction p = {0}, first = {0};
     zr_pass_plan passes[2];
     zr_moved moved = moved_by_micro_batches(plan);
+    double checked = (double)(moved.nvme_read + moved.nvme_written);
     int count = zr_plan_passes(plan, passes);
-    p.compute = compute_seconds(plan, speed) + bytes_at((double)(moved.nvme_read + moved.nvme_written), speed->checksum);
+    p.compute = compute_seconds(plan, speed) + bytes_at(checked, speed->checksum);
     p.exchange = exchange_seconds(plan, speed, &moved);
-    p.disk = larger(bytes_at((double)moved.nvme_read, speed->read) + bytes_at((double)moved.nvme_written, speed->write) - p.compute - p.exchange, 0);
+    p.disk = waiting_seconds(speed, &moved, &p);
     p.update = norm_seconds(plan, speed);
     for (int i = 0; i < count; i++)
-        add_pass(plan, speed, &passes[i], &plan->moves.update[i], i == 0 ? &update : &p);
-    if (plan->settings.delayed) { // beside forward and backward
-        double room = p.compute + p.exchange + p.disk, needed = update.update + update.disk;
-        p.disk += larger(needed - room, 0);
-    } else {
-        p.update += update.update;
-        p.disk += update.disk;
-    }
+        add_pass(plan, speed, &passes[i], &plan->moves.update[i], i == 0 ? &first : &p);
+    add_first_pass(plan, &first, &p);
     p.total = p.compute + p.exchange + p.update + p.disk;
     return p;
 }

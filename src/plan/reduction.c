@@ -199,34 +199,68 @@ static void run_backward(backward *b)
     }
 }
 
+static void place_parked(zr_plan *plan, zr_piece *piece)
+{
+    if (!is_parked(piece))
+        return;
+    piece->parked_first = plan->parked_bytes;
+    plan->parked_bytes += zr_piece_open_bytes(piece);
+}
+
+static bool retypes(const zr_plan *plan)
+{
+    return plan->settings.precision.accumulator != plan->settings.precision.gradients;
+}
+
 // The own sum lies in the window where it replaces the own contribution: one micro-batch, whole gradients, one type.
+static bool sums_in_window(const zr_plan *plan)
+{
+    const zr_settings *settings = &plan->settings;
+    if (settings->accumulation > 1 || settings->tiering.optimizer != ZERO_TIER_device)
+        return false;
+    return zr_plan_whole_gradients(plan) && !retypes(plan);
+}
+
+static void place_sum(zr_plan *plan, zr_piece *piece)
+{
+    zero_tier tier = piece->kind == ZERO_TRAINABLE ? piece->state_tier : ZERO_TIER_device;
+    if (sums_in_window(plan) || zr_piece_sums_on_nvme(piece))
+        return;
+    piece->accumulator_first = plan->accumulator_bytes[tier];
+    plan->accumulator_bytes[tier] += accumulator_bytes(plan, piece);
+}
+
+// Where an update of whole pieces reads all the sums.
+static void place_whole(zr_plan *plan, zr_piece *piece)
+{
+    if (!plan->updates_whole)
+        return;
+    if (!retypes(plan)) {
+        piece->whole = (zr_place){ZR_SPACE_GRADIENTS, piece->grad_first};
+        return;
+    }
+    piece->whole = (zr_place){ZR_SPACE_WHOLES, plan->whole_bytes};
+    plan->whole_bytes += piece->padded * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+}
+
+static void place_states(zr_plan *plan, zr_piece *piece)
+{
+    if (piece->kind != ZERO_TRAINABLE)
+        return;
+    piece->state_first = plan->state_elems[piece->state_tier];
+    plan->state_elems[piece->state_tier] += plan->updates_whole ? piece->padded : piece->shard;
+}
+
 static void place_accumulators(zr_plan *plan)
 {
-    const zr_precision *precision = &plan->settings.precision;
-    bool retyped = precision->accumulator != precision->gradients;
-    bool own_vector = !zr_plan_whole_gradients(plan) || plan->settings.accumulation > 1 || retyped || plan->settings.tiering.optimizer != ZERO_TIER_device;
     for (int p = 0; p < plan->piece_count; p++) {
         zr_piece *piece = &plan->pieces[p];
-        int64_t size = (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
         if (piece->first_backward < 0)
             continue;
-        if (is_parked(piece)) {
-            piece->parked_first = plan->parked_bytes;
-            plan->parked_bytes += zr_piece_open_bytes(piece);
-        }
-        if (own_vector && !zr_piece_sums_on_nvme(piece)) {
-            zero_tier tier = piece->kind == ZERO_TRAINABLE ? piece->state_tier : ZERO_TIER_device;
-            piece->accumulator_first = plan->accumulator_bytes[tier];
-            plan->accumulator_bytes[tier] += accumulator_bytes(plan, piece);
-        }
-        if (plan->updates_whole) {
-            piece->whole = retyped ? (zr_place){ZR_SPACE_WHOLES, plan->whole_bytes} : (zr_place){ZR_SPACE_GRADIENTS, piece->grad_first};
-            plan->whole_bytes += retyped ? piece->padded * size : 0;
-        }
-        if (piece->kind == ZERO_TRAINABLE) {
-            piece->state_first = plan->state_elems[piece->state_tier];
-            plan->state_elems[piece->state_tier] += plan->updates_whole ? piece->padded : piece->shard;
-        }
+        place_parked(plan, piece);
+        place_sum(plan, piece);
+        place_whole(plan, piece);
+        place_states(plan, piece);
     }
 }
 
