@@ -21,40 +21,52 @@
 
 static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, beside what steps and saves have taken so far
 
+static void tell_shared(zr_train_saves *saves, int64_t step, const char *path, const char *others, const zero_logger *logger)
+{
+    if (!saves->left_step)
+        zr_log(logger, ZERO_LOG_WARNING, "\"%s\" is not removed, although newer checkpoints are there (--keep): it holds %s, which is of no checkpoint; this is said once", path, others);
+    saves->left_step = step;
+}
+
 // Rank 0. One that has something else in its folder stays.
 static zero_status remove_older(zr_train *train, int64_t step, zero_error *error)
 {
     char others[1024];
+    zero_status status = ZERO_OK;
     char *path = zr_checkpoint_path(train->asked.options->out_dir, step, error);
     if (!path)
         return ZERO_ERR_MEMORY;
-    bool shared = zr_directory_others(path, zr_is_checkpoint_file, others, sizeof others);
-    if (shared && !train->run.saves.left_step)
-        zr_log(&train->logger, ZERO_LOG_WARNING, "\"%s\" is not removed, although newer checkpoints are there (--keep): it holds %s, which is of no checkpoint; this is said once", path, others);
-    train->run.saves.left_step = shared ? step : train->run.saves.left_step;
-    zero_status status = shared ? ZERO_OK : zr_directory_discard(path, error);
+    if (zr_directory_others(path, zr_is_checkpoint_file, others, sizeof others))
+        tell_shared(&train->run.saves, step, path, others, &train->logger);
+    else
+        status = zr_directory_discard(path, error);
     zr_free(path);
     return status;
 }
 
 // Rank 0: the newest `keep` that are whole stay, the one just written among them. Newer ones than that are damaged: it was resumed before them.
+static zero_status remove_beyond(zr_train *train, const zr_checkpoints *found, zero_error *error)
+{
+    const zero_train_options *options = train->asked.options;
+    int64_t newest = train->run.saves.saved_step, kept = 0;
+    for (int i = 0; i < found->count; i++) {
+        int64_t step = found->steps[i];
+        if (step > newest)
+            continue;
+        if (kept >= options->keep)
+            ZERO_TRY(remove_older(train, step, error));
+        else
+            kept += step == newest || zr_checkpoint_is_whole(options->out_dir, step);
+    }
+    return ZERO_OK;
+}
+
 static zero_status prune(zr_train *train, zero_error *error)
 {
-    const char *run = train->asked.options->out_dir;
+    const zero_train_options *options = train->asked.options;
     zr_checkpoints found;
-    ZERO_TRY(zr_checkpoints_list(run, &found, error));
-    zero_status status = ZERO_OK;
-    int64_t kept = 0;
-    for (int i = 0; i < found.count && train->asked.options->keep > 0 && status == ZERO_OK; i++) {
-        int64_t step = found.steps[i];
-        if (step > train->run.saves.saved_step)
-            continue;
-        if (kept < train->asked.options->keep) {
-            kept += step == train->run.saves.saved_step || zr_checkpoint_is_whole(run, step);
-            continue;
-        }
-        status = remove_older(train, step, error);
-    }
+    ZERO_TRY(zr_checkpoints_list(options->out_dir, &found, error));
+    zero_status status = options->keep > 0 ? remove_beyond(train, &found, error) : ZERO_OK;
     zr_checkpoints_free(&found);
     return status;
 }
@@ -173,9 +185,8 @@ static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error
 }
 
 // About: fp32 vectors, without headers and manifest.
-static int64_t checkpoint_bytes(const zr_train *train)
+static int64_t checkpoint_bytes(const zr_plan *plan)
 {
-    const zr_plan *plan = zr_engine_plan(train->run.engine);
     int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
     return fp32 + (plan->settings.delayed ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters) : 0);
 }
@@ -186,7 +197,7 @@ static bool has_room(const zr_train *train)
     const char *out = train->asked.options->out_dir;
     struct statvfs disk;
     char needed[ZR_BYTES_TEXT], available[ZR_BYTES_TEXT];
-    int64_t bytes = checkpoint_bytes(train);
+    int64_t bytes = checkpoint_bytes(zr_engine_plan(train->run.engine));
     if (statvfs(out, &disk))
         return true; // saving says why
     double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;
@@ -216,22 +227,29 @@ zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_err
     return ZERO_OK;
 }
 
+static zero_status tell_lost(const zr_train_saves *saves, zero_status status, const zero_error *why, zero_error *error)
+{
+    if (saves->saved_step > 0)
+        return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint of its end could be written: %.400s; the newest checkpoint is of step %lld: once there is room, "
+                       "--resume (without --overwrite) goes on from there", why->message, (long long)saves->saved_step);
+    return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint could be written: %.400s", why->message);
+}
+
 // What a run has come to is not lost with its model: it is in the last checkpoint, or in one that is tried now.
 zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *error)
 {
+    const zr_train_saves *saves = &train->run.saves;
     const char *out = train->asked.options->out_dir;
+    int64_t end = train->resolved.steps;
     zero_error why = *error, last = {0};
     if (zr_train_is_fatal(status))
         return status;
-    if (train->run.saves.saved_step != train->resolved.steps && train->run.saves.saving_step != train->resolved.steps) // else it has been tried
-        ZERO_TRY(save_now(train, train->resolved.steps, false, &last));
-    if (train->run.saves.saved_step != train->resolved.steps && train->run.saves.saved_step > 0)
-        return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint of its end could be written: %.400s; the newest checkpoint is of step %lld: once there is room, "
-                       "--resume (without --overwrite) goes on from there", why.message, (long long)train->run.saves.saved_step);
-    if (train->run.saves.saved_step != train->resolved.steps)
-        return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint could be written: %.400s", why.message);
+    if (saves->saved_step != end && saves->saving_step != end) // else it has been tried
+        ZERO_TRY(save_now(train, end, false, &last));
+    if (saves->saved_step != end)
+        return tell_lost(saves, status, &why, error);
     return zr_fail(error, status, "the run has ended, but its model is not written: %.400s; \"%.200s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" holds it: once there is room, the same command with --resume "
-                   "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR", why.message, out, (long long)train->resolved.steps, out);
+                   "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR", why.message, out, (long long)end, out);
 }
 
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error)

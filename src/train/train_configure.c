@@ -11,23 +11,26 @@
 #include <stdio.h>
 #include <string.h>
 
-static zero_status override(zr_config *config, const zr_train *train, const char *key, const char *value, const char *flag, const zero_logger *logger, zero_error *error)
-{
-    return zr_config_override(config, key, value, flag, train->asked.options->strict, logger, error);
-}
+enum { DEFAULT_SEED = 1337 };
 
 // --seed and --lr have fields of their own.
-static zero_status apply_fields(const zr_train *train, zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status apply_seed(const zero_train_options *options, zr_config *config, const zero_logger *logger, zero_error *error)
 {
-    const zero_train_options *options = train->asked.options;
     char number[40];
-    snprintf(number, sizeof number, "%lld", (long long)(options->seed >= 0 ? options->seed : 1337));
-    if (options->seed >= 0 || !zr_config_says(config, "libzero.seed"))
-        ZERO_TRY(override(config, train, "libzero.seed", number, options->seed >= 0 ? "--seed" : "default", logger, error));
+    bool given = options->seed >= 0;
+    if (!given && zr_config_says(config, "libzero.seed"))
+        return ZERO_OK;
+    snprintf(number, sizeof number, "%lld", (long long)(given ? options->seed : DEFAULT_SEED));
+    return zr_config_override(config, "libzero.seed", number, given ? "--seed" : "default", options->strict, logger, error);
+}
+
+static zero_status apply_lr(const zero_train_options *options, zr_config *config, const zero_logger *logger, zero_error *error)
+{
+    char number[40];
+    if (!(options->lr > 0))
+        return ZERO_OK;
     snprintf(number, sizeof number, "%.17g", options->lr);
-    if (options->lr > 0)
-        ZERO_TRY(override(config, train, "optimizer.params.lr", number, "--lr", logger, error));
-    return ZERO_OK;
+    return zr_config_override(config, "optimizer.params.lr", number, "--lr", options->strict, logger, error);
 }
 
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
@@ -48,7 +51,8 @@ static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 static zero_status amend(zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zr_train *train = how->user;
-    ZERO_TRY(apply_fields(train, config, how->logger, error));
+    ZERO_TRY(apply_seed(train->asked.options, config, how->logger, error));
+    ZERO_TRY(apply_lr(train->asked.options, config, how->logger, error));
     const zr_keep keep = {
         .before = &train->asked.before,
         .ranks = train->comm->size,
@@ -94,22 +98,26 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
     return status;
 }
 
+// tokens_of_step: of all ranks.
+static int64_t steps_of(const zr_train_asked *asked, int64_t tokens, int64_t tokens_of_step)
+{
+    const zero_train_options *options = asked->options;
+    if (options->dry_run && !asked->replay_to)
+        return 1;
+    if (options->epochs > 0)
+        return (int64_t)(options->epochs * (double)tokens / (double)tokens_of_step + 0.5);
+    return options->steps ? options->steps : zr_default_steps(tokens, tokens_of_step);
+}
+
 // How long to train follows from the batch, the schedule from how long: so the configuration is resolved once for its batch.
 static zero_status choose_steps(zr_train *train, zero_error *error)
 {
-    const zero_train_options *options = train->asked.options;
     zr_config *probe = NULL;
-    ZERO_TRY(make_config(train, ZR_MAX(options->steps, 1), NULL, &probe, error));
-    int64_t per_step = probe->train_batch * train->resolved.seq;
+    ZERO_TRY(make_config(train, ZR_MAX(train->asked.options->steps, 1), NULL, &probe, error));
+    int64_t tokens_of_step = probe->train_batch * train->resolved.seq;
+    int64_t steps = steps_of(&train->asked, train->subject.data.count, tokens_of_step);
     zr_config_destroy(probe);
-    train->resolved.steps = options->steps;
-    if (options->dry_run && !train->asked.replay_to)
-        train->resolved.steps = 1;
-    else if (options->epochs > 0)
-        train->resolved.steps = (int64_t)(options->epochs * (double)train->subject.data.count / (double)per_step + 0.5);
-    else if (!train->resolved.steps)
-        train->resolved.steps = zr_default_steps(train->subject.data.count, per_step);
-    train->resolved.steps = ZR_MAX(train->resolved.steps, 1);
+    train->resolved.steps = ZR_MAX(steps, 1);
     return ZERO_OK;
 }
 
@@ -178,7 +186,7 @@ static zr_run_record record_of(const zr_train *train)
         .allow_change = options->allow_change,
         .backend = options->backend ? options->backend : "cpu",
         .comm = zero_comm_name(train->comm),
-        .instructions = zr_train_instructions(options),
+        .instructions = zr_train_instructions(options->backend),
         .data_hash = train->subject.data_hash,
         .vocabulary = train->subject.shape.vocab,
         .parameters = train->subject.parameters,
@@ -189,20 +197,33 @@ static zr_run_record record_of(const zr_train *train)
     };
 }
 
+static zero_status no_memory(zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the resolved configuration");
+}
+
+static char *text_of(const zr_config *config, zero_error *error)
+{
+    zr_buffer text = {0};
+    char *copy = NULL;
+    zr_config_write(config, &text);
+    if (text.failed)
+        no_memory(error);
+    else
+        copy = zr_strdup(text.data, error);
+    zr_buffer_free(&text);
+    return copy;
+}
+
 zero_status zr_train_record(zr_train *train, zero_error *error)
 {
+    zr_train_resolved *resolved = &train->resolved;
     const zr_run_record record = record_of(train);
-    zr_buffer run = {0}, text = {0};
+    zr_buffer run = {0};
     zr_run_record_write(&record, &run);
-    zero_status status = run.failed ? ZERO_OK : zr_config_override(train->resolved.config, "libzero.run", run.data, "this run", false, NULL, error);
-    zr_config_write(train->resolved.config, &text);
-    if (status == ZERO_OK && !run.failed && !text.failed)
-        train->resolved.config_text = zr_strdup(text.data, error);
-    else if (status == ZERO_OK)
-        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the resolved configuration");
-    if (status == ZERO_OK && !train->resolved.config_text)
-        status = ZERO_ERR_MEMORY;
+    zero_status status = run.failed ? no_memory(error) : zr_config_override(resolved->config, "libzero.run", run.data, "this run", false, NULL, error);
     zr_buffer_free(&run);
-    zr_buffer_free(&text);
-    return status;
+    ZERO_TRY(status);
+    resolved->config_text = text_of(resolved->config, error);
+    return resolved->config_text ? ZERO_OK : ZERO_ERR_MEMORY;
 }

@@ -26,21 +26,38 @@ typedef struct loop {
     bool left; // an evaluation ended before its end, as the run is to
 } loop;
 
-static zero_status one_step(loop *l, zero_step_info *info, zero_error *error)
+static zero_tensor rows_of(const loop *l, int32_t *data)
+{
+    return (zero_tensor){
+        .data = data,
+        .dtype = ZERO_I32,
+        .dims = 2,
+        .shape = {l->micro_batch, l->train->resolved.seq},
+    };
+}
+
+// The rows of the engine's next micro-batch: which they are follows from its number in the whole training.
+static zero_status read_rows(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
-    int64_t shape[2] = {l->micro_batch, train->resolved.seq}, groups = zero_accumulation(train->run.engine) * train->comm->size;
-    zero_tensors batch = {.count = 2, .at = {{.data = l->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {shape[0], shape[1]}},
-                                             {.data = l->targets, .dtype = ZERO_I32, .dims = 2, .shape = {shape[0], shape[1]}}}};
-    for (int64_t k = 0; k < zero_accumulation(train->run.engine); k++) {
-        int64_t step, number;
+    const zr_dataset *data = &train->subject.data;
+    int64_t of_step = zero_accumulation(train->run.engine) * train->comm->size, step, number;
+    zero_position(train->run.engine, &step, &number);
+    int64_t first = (step * of_step + number) * l->micro_batch;
+    zr_dataset_train_batch(data, first, l->micro_batch, l->tokens, l->targets);
+    return zr_windows_check_files(train->comm, data, error);
+}
+
+static zero_status make_step(loop *l, zero_step_info *info, zero_error *error)
+{
+    zero_engine *engine = l->train->run.engine;
+    const zero_tensors batch = {.count = 2, .at = {rows_of(l, l->tokens), rows_of(l, l->targets)}};
+    for (int64_t k = 0; k < zero_accumulation(engine); k++) {
         double loss;
-        zero_position(train->run.engine, &step, &number);
-        zr_dataset_train_batch(&train->subject.data, (step * groups + number) * l->micro_batch, l->micro_batch, l->tokens, l->targets);
-        ZERO_TRY(zr_windows_check_files(train->comm, &train->subject.data, error));
-        ZERO_TRY(zero_forward(train->run.engine, &batch, &loss, error));
-        ZERO_TRY(zero_backward(train->run.engine, error));
-        ZERO_TRY(zero_step(train->run.engine, info, error));
+        ZERO_TRY(read_rows(l, error));
+        ZERO_TRY(zero_forward(engine, &batch, &loss, error));
+        ZERO_TRY(zero_backward(engine, error));
+        ZERO_TRY(zero_step(engine, info, error));
     }
     return ZERO_OK;
 }
@@ -95,24 +112,57 @@ static void settle_line(zr_train *train, int64_t step, zero_status status, const
     train->run.metrics_failed = status != ZERO_OK;
 }
 
-// Rank 0: the line of metrics.jsonl, and the event; returns what the caller answers: whether it wants the end.
-static int report_step(loop *l, const zero_step_info *info, double milliseconds)
+// What the last steps took in the mean, milliseconds.
+static double mean_of_last(loop *l, double milliseconds)
+{
+    l->smooth_weight = 0.95 * l->smooth_weight + 0.05;
+    l->smooth_ms = 0.95 * l->smooth_ms + 0.05 * milliseconds;
+    return l->smooth_ms / l->smooth_weight;
+}
+
+static void write_line(loop *l, const zero_step_info *info, int64_t tokens, double milliseconds)
 {
     zero_error error = {0};
     zr_train *train = l->train;
-    int64_t tokens = info->samples * train->resolved.seq;
-    l->smooth_weight = 0.95 * l->smooth_weight + 0.05;
-    l->smooth_ms = 0.95 * l->smooth_ms + 0.05 * milliseconds;
-    double mean = l->smooth_ms / l->smooth_weight;
-    zr_metrics_step line = {.step = info->step, .tokens = tokens, .loss = info->loss, .lr = info->lr, .grad_norm = info->grad_norm,
-                            .loss_scale = info->loss_scale, .skipped = info->skipped, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / milliseconds, .traffic = traffic_since(l), .io = io_since(l)};
+    zr_metrics_step line = {
+        .step = info->step,
+        .tokens = tokens,
+        .loss = info->loss,
+        .lr = info->lr,
+        .grad_norm = info->grad_norm,
+        .loss_scale = info->loss_scale,
+        .skipped = info->skipped,
+        .milliseconds = milliseconds,
+        .tokens_per_second = (double)tokens * 1e3 / milliseconds,
+        .traffic = traffic_since(l),
+        .io = io_since(l),
+    };
     zero_memory_report(train->run.engine, &line.memory);
     if (train->run.outputs.metrics)
         settle_line(train, info->step, zr_metrics_step_write(train->run.outputs.metrics, &line, &error), &error);
-    zero_event event = {.kind = ZERO_EVENT_STEP, .step = info->step, .total_steps = train->resolved.steps, .loss = info->loss, .previous_loss = l->previous_loss,
-                        .lr = info->lr, .grad_norm = info->grad_norm, .milliseconds = milliseconds, .tokens_per_second = (double)tokens * 1e3 / mean,
-                        .seconds_left = (double)(train->resolved.steps - info->step) * mean / 1e3, .tokens = tokens};
-    return zr_train_tell(train, &event);
+}
+
+// Rank 0: the line of metrics.jsonl, and the event; returns what the caller answers: whether it wants the end.
+static int report_step(loop *l, const zero_step_info *info, double milliseconds)
+{
+    int64_t steps = l->train->resolved.steps;
+    int64_t tokens = info->samples * l->train->resolved.seq;
+    double mean = mean_of_last(l, milliseconds);
+    const zero_event event = {
+        .kind = ZERO_EVENT_STEP,
+        .step = info->step,
+        .total_steps = steps,
+        .loss = info->loss,
+        .previous_loss = l->previous_loss,
+        .lr = info->lr,
+        .grad_norm = info->grad_norm,
+        .milliseconds = milliseconds,
+        .tokens_per_second = (double)tokens * 1e3 / mean,
+        .seconds_left = (double)(steps - info->step) * mean / 1e3,
+        .tokens = tokens,
+    };
+    write_line(l, info, tokens, milliseconds);
+    return zr_train_tell(l->train, &event);
 }
 
 // Whether this rank wants the run to end: a signal may reach any rank, the clock is rank 0's.
@@ -139,29 +189,52 @@ static zero_status keep_best(zr_train *train, int64_t step, double loss, zero_er
     return ZERO_OK;
 }
 
+// What was read, in words.
+static void describe_read(int64_t batches, int64_t windows, char *out, size_t size)
+{
+    if (batches > 0)
+        snprintf(out, size, "%lld window%s", (long long)windows, windows == 1 ? "" : "s");
+    else
+        snprintf(out, size, ALL_OF_IT);
+}
+
+// A line of metrics.jsonl, a point of a curve, an event. Points of one curve read the same part of the text; what reads all of it is
+// in metrics.jsonl.
+static void report_evaluation(loop *l, int64_t step, int64_t batches, const zr_windows_result *result, bool best)
+{
+    zero_error error = {0};
+    zr_train_run *run = &l->train->run;
+    char text[sizeof run->evals.text];
+    describe_read(batches, result->windows, text, sizeof text);
+    if (run->outputs.metrics)
+        settle_line(l->train, step, zr_metrics_eval_write(run->outputs.metrics, step, result->loss, &error), &error);
+    if (batches == l->eval_batches) {
+        zr_observation_evaluated(run->observed, step, result->loss);
+        snprintf(run->evals.text, sizeof run->evals.text, "%s", text);
+    }
+    const zero_event event = {
+        .kind = ZERO_EVENT_EVAL,
+        .step = step,
+        .total_steps = l->train->resolved.steps,
+        .loss = result->loss,
+        .is_best = best,
+        .text = text,
+    };
+    zr_train_tell(l->train, &event);
+}
+
 // Which model is best is decided by evaluations that read the same part of the text.
 static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *error)
 {
     zr_train *train = l->train;
     zr_windows_result result;
-    zero_error line = {0};
     const zr_windows_leave leave = {wants_to_leave, train};
     ZERO_TRY(zr_windows_loss(train->run.engine, &train->subject.val, l->micro_batch, batches, &leave, &result, error));
     l->left = result.left;
     if (l->left)
         return ZERO_OK;
     bool best = batches == l->eval_batches && result.loss < train->run.evals.best;
-    if (train->run.outputs.metrics)
-        settle_line(train, step, zr_metrics_eval_write(train->run.outputs.metrics, step, result.loss, &line), &line);
-    if (batches == l->eval_batches) // points of a curve read the same part; all of the text is in metrics.jsonl
-        zr_observation_evaluated(train->run.observed, step, result.loss);
-    char text[sizeof train->run.evals.text] = ALL_OF_IT;
-    if (batches > 0)
-        snprintf(text, sizeof text, "%lld window%s", (long long)result.windows, result.windows == 1 ? "" : "s");
-    if (batches == l->eval_batches)
-        memcpy(train->run.evals.text, text, sizeof text);
-    zero_event event = {.kind = ZERO_EVENT_EVAL, .step = step, .total_steps = train->resolved.steps, .loss = result.loss, .is_best = best, .text = text};
-    zr_train_tell(train, &event);
+    report_evaluation(l, step, batches, &result, best);
     train->run.evals.last = result.loss;
     return best ? keep_best(train, step, result.loss, error) : ZERO_OK;
 }
@@ -203,37 +276,64 @@ static verdict judge(zr_train *train, int64_t step, int stop)
     return train->comm->rank == 0 && zr_train_wants_checkpoint(train, step) ? SAVE : GO_ON;
 }
 
+static zero_status time_step(loop *l, zero_step_info *info, double *milliseconds, zero_error *error)
+{
+    zr_train_run *run = &l->train->run;
+    double begin = zr_clock_seconds();
+    zero_traffic_report(run->engine, &l->before);
+    zero_io_report(run->engine, &l->io_before);
+    ZERO_TRY(make_step(l, info, error));
+    *milliseconds = (zr_clock_seconds() - begin) * 1e3;
+    run->longest_step = fmax(run->longest_step, *milliseconds / 1e3);
+    return ZERO_OK;
+}
+
+static zero_status settle_step(zr_train *train, const zero_step_info *info, zero_error *error)
+{
+    if (!isfinite(info->loss))
+        return refuse_nonfinite(train, info, error);
+    if (info->updated) // which waited for all that was to be written
+        ZERO_TRY(zr_train_end_checkpoint(train, error));
+    return info->skipped ? report_skip(train, info, error) : ZERO_OK;
+}
+
+// What follows, on every rank.
+static zero_status agree_on_verdict(zr_train *train, int64_t step, int stop, int64_t *out, zero_error *error)
+{
+    *out = judge(train, step, stop);
+    ZERO_TRY(zr_comm_agree_on_largest(train->comm, out, error));
+    if (*out == STOP)
+        return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)step, (long long)train->resolved.steps);
+    return ZERO_OK;
+}
+
+static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_error *error)
+{
+    zr_train *train = l->train;
+    bool last = step == train->resolved.steps;
+    bool more = step < train->resolved.steps || l->eval_every > 0; // else the run ends as ever
+    if (verdict == LEAVE && more)
+        return zr_train_save_and_stop(train, step, true, error);
+    if (last)
+        ZERO_TRY(zr_train_save_last(train, step, verdict == SAVE, error));
+    ZERO_TRY(between_steps(l, step, error));
+    return verdict == SAVE && !last ? zr_train_begin_checkpoint(train, step, error) : ZERO_OK;
+}
+
 static zero_status run_step(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
     zero_step_info info = {0};
-    double begin = zr_clock_seconds();
-    zero_traffic_report(train->run.engine, &l->before);
-    zero_io_report(train->run.engine, &l->io_before);
-    ZERO_TRY(one_step(l, &info, error));
-    double milliseconds = (zr_clock_seconds() - begin) * 1e3;
-    train->run.longest_step = fmax(train->run.longest_step, milliseconds / 1e3);
-    if (!isfinite(info.loss))
-        return refuse_nonfinite(train, &info, error);
-    if (info.updated) // which waited for all that was to be written
-        ZERO_TRY(zr_train_end_checkpoint(train, error));
-    if (info.skipped)
-        ZERO_TRY(report_skip(train, &info, error));
+    double milliseconds;
+    int64_t verdict;
+    ZERO_TRY(time_step(l, &info, &milliseconds, error));
+    ZERO_TRY(settle_step(train, &info, error));
     int stop = train->comm->rank == 0 ? report_step(l, &info, milliseconds) : 0;
-    int64_t verdict = judge(train, info.step, stop);
-    ZERO_TRY(zr_comm_agree_on_largest(train->comm, &verdict, error));
-    if (verdict == STOP)
-        return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)info.step, (long long)train->resolved.steps);
+    ZERO_TRY(agree_on_verdict(train, info.step, stop, &verdict, error));
     l->previous_loss = info.loss;
     if (info.step == train->resolved.profiled.last)
         ZERO_TRY(zr_train_profile_write(train, error));
-    if (verdict == LEAVE && (info.step < train->resolved.steps || l->eval_every > 0)) // where nothing is to come the run ends as ever
-        return zr_train_save_and_stop(train, info.step, true, error);
-    bool last = info.step == train->resolved.steps;
-    if (last)
-        ZERO_TRY(zr_train_save_last(train, info.step, verdict == SAVE, error));
-    ZERO_TRY(between_steps(l, info.step, error));
-    return verdict == SAVE && !last ? zr_train_begin_checkpoint(train, info.step, error) : ZERO_OK;
+    return follow_verdict(l, info.step, verdict, error);
 }
 
 // A loss over other windows than those that the best one was measured over says nothing about it.

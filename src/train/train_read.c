@@ -91,11 +91,11 @@ zero_status zr_train_read(zr_train *train, zero_error *error)
     return make_datasets(train, error);
 }
 
-const char *zr_train_instructions(const zero_train_options *options)
+const char *zr_train_instructions(const char *backend)
 {
-    const zr_backend *backend;
-    const char *name = options->backend ? options->backend : "cpu";
-    return zr_backend_find(name, NULL, &backend, NULL) == ZERO_OK ? backend->path() : "unknown";
+    const zr_backend *found;
+    const char *name = backend ? backend : "cpu";
+    return zr_backend_find(name, NULL, &found, NULL) == ZERO_OK ? found->path() : "unknown";
 }
 
 // Those that decide what all ranks do together, and when.

@@ -9,38 +9,38 @@
 #include <string.h>
 
 // Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
-static zero_status look_ahead(zr_train *train, zero_error *error)
+static zero_status look_ahead(zr_train_asked *asked, zero_error *error)
 {
-    const char *out = train->asked.options->out_dir;
+    const char *out = asked->options->out_dir;
     char *newest = NULL;
     ZERO_TRY(zr_newest_whole(out, &newest, error));
     if (newest)
-        zr_run_before_of_checkpoint(newest, &train->asked.before);
+        zr_run_before_of_checkpoint(newest, &asked->before);
     else
-        zr_run_before_of_run(out, &train->asked.before);
-    train->asked.has_checkpoint = newest;
+        zr_run_before_of_run(out, &asked->before);
+    asked->has_checkpoint = newest;
     zr_free(newest);
     return ZERO_OK;
 }
 
 // A run that zero_run starts again goes on with what it wrote itself; what another run has left there it replaces, or refuses, as at first.
-static void choose_way(zr_train *train)
+static void choose_way(zr_train_asked *asked)
 {
-    const zero_train_options *options = train->asked.options;
+    const zero_train_options *options = asked->options;
     bool ours = options->restarted && options->job && zr_outputs_are_of(options->out_dir, options->job);
-    train->asked.resume = !options->dry_run && (options->resume || ours);
+    asked->resume = !options->dry_run && (options->resume || ours);
 }
 
-zero_status zr_train_foresee(zr_train *train, zero_error *error)
+zero_status zr_train_foresee(zr_train_asked *asked, zero_comm *comm, zero_error *error)
 {
     zero_status status = ZERO_OK;
-    if (train->comm->rank == 0) {
-        choose_way(train);
-        status = train->asked.resume ? look_ahead(train, error) : ZERO_OK;
+    if (comm->rank == 0) {
+        choose_way(asked);
+        status = asked->resume ? look_ahead(asked, error) : ZERO_OK;
     }
-    ZERO_TRY(zr_comm_agree(train->comm, status, error));
-    ZERO_TRY(zr_comm_broadcast(train->comm, &train->asked.before, sizeof train->asked.before, 0, error));
-    return zr_comm_broadcast(train->comm, &train->asked.resume, sizeof train->asked.resume, 0, error);
+    ZERO_TRY(zr_comm_agree(comm, status, error));
+    ZERO_TRY(zr_comm_broadcast(comm, &asked->before, sizeof asked->before, 0, error));
+    return zr_comm_broadcast(comm, &asked->resume, sizeof asked->resume, 0, error);
 }
 
 static zero_status read_facts(zr_train *train, const char *path, json_t *state, zero_error *error)
@@ -63,12 +63,12 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
 }
 
 // The path that rank 0 has found, on every rank; "" where there is none.
-static zero_status share_path(const zr_train *train, const char *found, char out[4096], zero_error *error)
+static zero_status share_path(zero_comm *comm, const char *found, char out[4096], zero_error *error)
 {
     memset(out, 0, 4096);
     if (found)
         snprintf(out, 4096, "%s", found);
-    return zr_comm_broadcast(train->comm, out, 4096, 0, error);
+    return zr_comm_broadcast(comm, out, 4096, 0, error);
 }
 
 typedef struct candidates { // rank 0
@@ -97,7 +97,7 @@ static zero_status next_candidate(const zr_train *train, candidates *c, char pat
         else
             zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" is passed over: it is not intact", out, (long long)step);
     }
-    zero_status status = share_path(train, found, path, error);
+    zero_status status = share_path(train->comm, found, path, error);
     zr_free(found);
     return status;
 }

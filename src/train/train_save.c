@@ -10,7 +10,7 @@ static zero_status write_receipt(const zr_train *train, const char *name, zero_e
     int64_t step, none;
     zero_position(train->run.engine, &step, &none);
     const zr_receipt receipt = {
-        .instructions = zr_train_instructions(train->asked.options),
+        .instructions = zr_train_instructions(train->asked.options->backend),
         .step = step,
         .seed = train->resolved.seed,
         .data_hash = train->subject.data_hash,

@@ -8,138 +8,170 @@
 #include <stdio.h>
 #include <string.h>
 
-static void say(const zr_train *train, const char *format, ...) ZERO_PRINTF(2, 3);
+static void say(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
 
-static void say(const zr_train *train, const char *format, ...)
+static void say(const zero_logger *logger, const char *format, ...)
 {
     char line[1024];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    zr_log(&train->logger, ZERO_LOG_INFO, "%s", line);
+    zr_log(logger, ZERO_LOG_INFO, "%s", line);
 }
 
 // Where there is more to say than how much there is: shares of a mixture, what is masked.
-static void describe_data(const zr_train *train)
+static void describe_data(const zr_train_subject *subject, const zero_logger *logger)
 {
-    const zr_dataset *data = &train->subject.data;
+    const zr_dataset *data = &subject->data;
+    const char *format = zr_chat_format_name(&subject->chat);
     double sum = 0;
     for (int i = 0; i < data->stream_count; i++)
         sum += data->weights[i];
     for (int i = 0; i < data->stream_count && data->stream_count > 1; i++)
-        say(train, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name, (long long)data->streams[i].count, 100 * data->weights[i] / sum);
+        say(logger, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name, (long long)data->streams[i].count, 100 * data->weights[i] / sum);
     if (data->masked)
-        say(train, "         %lld of the tokens are prompt, which the loss does not count%s%s", (long long)data->masked,
-            zr_chat_format_name(&train->subject.chat) ? "; messages as " : "", zr_chat_format_name(&train->subject.chat) ? zr_chat_format_name(&train->subject.chat) : "");
+        say(logger, "         %lld of the tokens are prompt, which the loss does not count%s%s", (long long)data->masked,
+            format ? "; messages as " : "", format ? format : "");
 }
 
-// The first line: which model, and its vocabulary.
-void zr_train_describe_model(const zr_train *train)
+static void describe_shape(const zr_train_subject *subject, const zero_logger *logger)
 {
-    const zero_train_options *options = train->asked.options;
-    const zr_lm_shape *shape = &train->subject.shape;
-    if (options->new_spec)
-        say(train, "model    new random weights, %s; vocabulary %lld (%s)", options->new_spec, (long long)shape->vocab, zr_tokenizer_name(train->subject.tokenizer));
-    else
-        say(train, "model    from %s; vocabulary %lld (%s)", options->model_dir, (long long)shape->vocab, zr_tokenizer_name(train->subject.tokenizer));
+    const zr_lm_shape *shape = &subject->shape;
     char sharing[48] = "";
     if (shape->kv_heads != shape->heads)
         snprintf(sharing, sizeof sharing, " (%lld of keys and values)", (long long)shape->kv_heads);
-    say(train, "         %.3f M parameters: %lld layers, %lld heads%s, width %lld, context %lld", (double)train->subject.parameters / 1e6, (long long)shape->layers,
+    say(logger, "         %.3f M parameters: %lld layers, %lld heads%s, width %lld, context %lld", (double)subject->parameters / 1e6, (long long)shape->layers,
         (long long)shape->heads, sharing, (long long)shape->width, (long long)shape->positions);
-    say(train, "text     %s%s: %lld bytes, %lld tokens to train on", options->data[0], options->data_count > 1 ? " and others" : "",
-        (long long)zr_corpus_bytes(train->subject.corpus), (long long)train->subject.data.count);
-    describe_data(train);
-    if (!train->subject.val.count)
-        say(train, "         nothing is held out%s", options->val ? "" : ": a tenth of this text is shorter than a window");
-    else
-        say(train, "         held out: %s, %lld tokens", train->subject.val_is_tenth ? "the last tenth" : options->val, (long long)train->subject.val.count);
 }
 
-static void describe_tier(const zr_train *train, zero_tier tier, const char *heading)
+// val: what was asked for; NULL: a part of the text.
+static void describe_held_out(const zr_train_subject *subject, const char *val, const zero_logger *logger)
 {
-    const zr_plan *plan = zr_engine_plan(train->run.engine);
+    if (!subject->val.count)
+        say(logger, "         nothing is held out%s", val ? "" : ": a tenth of this text is shorter than a window");
+    else
+        say(logger, "         held out: %s, %lld tokens", subject->val_is_tenth ? "the last tenth" : val, (long long)subject->val.count);
+}
+
+void zr_train_describe_model(const zr_train *train)
+{
+    const zero_train_options *options = train->asked.options;
+    const zr_train_subject *subject = &train->subject;
+    const zero_logger *logger = &train->logger;
+    say(logger, "model    %s%s; vocabulary %lld (%s)", options->new_spec ? "new random weights, " : "from ",
+        options->new_spec ? options->new_spec : options->model_dir, (long long)subject->shape.vocab, zr_tokenizer_name(subject->tokenizer));
+    describe_shape(subject, logger);
+    say(logger, "text     %s%s: %lld bytes, %lld tokens to train on", options->data[0], options->data_count > 1 ? " and others" : "",
+        (long long)zr_corpus_bytes(subject->corpus), (long long)subject->data.count);
+    describe_data(subject, logger);
+    describe_held_out(subject, options->val, logger);
+}
+
+static void describe_tier(const zr_plan *plan, zero_tier tier, const char *heading, const zero_logger *logger)
+{
     char line[512];
     int at = 0;
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (plan->bytes[tier][c] > 0 && at < (int)sizeof line)
             at += snprintf(line + at, sizeof line - (size_t)at, "%s %.2f, ", zr_memory_category_name((zero_memory_category)c), (double)plan->bytes[tier][c] / 1e6);
     if (at > 0)
-        say(train, "%s: %stotal %.2f", heading, line, (double)zr_plan_tier_bytes(plan, tier) / 1e6);
+        say(logger, "%s: %stotal %.2f", heading, line, (double)zr_plan_tier_bytes(plan, tier) / 1e6);
 }
 
-static void describe_memory(const zr_train *train)
+static void describe_memory(zero_engine *engine, const zero_logger *logger)
 {
-    const char *io = zr_engine_io_description(train->run.engine);
-    describe_tier(train, ZERO_TIER_device, "memory   of a rank, planned, MB");
-    describe_tier(train, ZERO_TIER_host, "         on the host");
-    describe_tier(train, ZERO_TIER_nvme, "         on NVMe");
+    const zr_plan *plan = zr_engine_plan(engine);
+    const char *io = zr_engine_io_description(engine);
+    describe_tier(plan, ZERO_TIER_device, "memory   of a rank, planned, MB", logger);
+    describe_tier(plan, ZERO_TIER_host, "         on the host", logger);
+    describe_tier(plan, ZERO_TIER_nvme, "         on NVMe", logger);
     if (io)
-        say(train, "         to and from NVMe: %s", io);
+        say(logger, "         to and from NVMe: %s", io);
 }
 
 // What comes on top of the plan: the program, its libraries and the text. Said before anything of the plan is there.
-void zr_train_describe_runtime(const zr_train *train)
+void zr_train_describe_runtime(const zero_logger *logger)
 {
-    say(train, "runtime  %.1f MB resident before the plan's memory is reserved", (double)zr_memory_resident() / 1e6);
+    say(logger, "runtime  %.1f MB resident before the plan's memory is reserved", (double)zr_memory_resident() / 1e6);
+}
+
+// Updates that a schedule changes the rate over; INT64_MAX: it has no end.
+static int64_t length_of(const zr_schedule *schedule)
+{
+    switch (schedule->kind) {
+    case ZR_SCHEDULE_ONE_CYCLE: return schedule->first_steps + schedule->second_steps;
+    case ZR_SCHEDULE_WARMUP_DECAY:
+    case ZR_SCHEDULE_WARMUP_COSINE: return schedule->total_steps;
+    default: return INT64_MAX;
+    }
 }
 
 // A schedule that has come to its end before the run has: from there on the rate is one and the same.
-static void warn_of_end(const zr_train *train, const zr_schedule *schedule)
+static void warn_of_end(const zr_schedule *schedule, int64_t steps, const zero_logger *logger)
 {
-    bool cycle = schedule->kind == ZR_SCHEDULE_ONE_CYCLE, decays = schedule->kind == ZR_SCHEDULE_WARMUP_DECAY || schedule->kind == ZR_SCHEDULE_WARMUP_COSINE;
-    int64_t length = cycle ? schedule->first_steps + schedule->second_steps : schedule->total_steps;
-    double last = zr_schedule_lr(schedule, train->resolved.steps - 1);
-    if ((!cycle && !decays) || length >= train->resolved.steps || zr_schedule_lr(schedule, train->resolved.steps) != last)
+    int64_t length = length_of(schedule);
+    double last = zr_schedule_lr(schedule, steps - 1);
+    if (length >= steps || zr_schedule_lr(schedule, steps) != last)
         return;
     int64_t n = length; // updates before the first that has this rate
     while (zr_schedule_lr(schedule, n) != last)
         n++;
-    zr_log(&train->logger, ZERO_LOG_WARNING, "%s %lld, this run has %lld steps: from step %lld on the rate of %s stays at %.3g",
-           cycle ? "scheduler.params.cycle_first_step_size and cycle_second_step_size make a cycle of" : "scheduler.params.total_num_steps is", (long long)length,
-           (long long)train->resolved.steps, (long long)n + 1, zr_schedule_name(schedule->kind), last);
+    zr_log(logger, ZERO_LOG_WARNING, "%s %lld, this run has %lld steps: from step %lld on the rate of %s stays at %.3g",
+           schedule->kind == ZR_SCHEDULE_ONE_CYCLE ? "scheduler.params.cycle_first_step_size and cycle_second_step_size make a cycle of" : "scheduler.params.total_num_steps is",
+           (long long)length, (long long)steps, (long long)n + 1, zr_schedule_name(schedule->kind), last);
 }
 
-static void describe_rate(const zr_train *train, const zr_config *config)
+static void describe_rate(const zr_schedule *schedule, int64_t steps, const zero_logger *logger)
 {
-    const zr_schedule *schedule = &config->schedule;
-    double first = zr_schedule_lr(schedule, 0), last = zr_schedule_lr(schedule, train->resolved.steps - 1), most = first;
-    for (int64_t n = 1; n < ZR_MIN(train->resolved.steps, 100000); n++) {
+    double first = zr_schedule_lr(schedule, 0), last = zr_schedule_lr(schedule, steps - 1), most = first;
+    for (int64_t n = 1; n < ZR_MIN(steps, 100000); n++) {
         double lr = zr_schedule_lr(schedule, n);
         most = lr > most ? lr : most;
     }
-    say(train, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
-    warn_of_end(train, schedule);
+    say(logger, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
+    warn_of_end(schedule, steps, logger);
 }
 
-// What has to be the same in another run, for its bits to be.
-static void describe_exact_world(const zr_train *train, const zr_config *config)
+static const char *plural(int64_t count)
 {
+    return count == 1 ? "" : "s";
+}
+
+// What has to be the same in another run, for its bits to be. given: --threads was.
+static void describe_exact_world(const zr_config *config, int threads, bool given, const zero_logger *logger)
+{
+    long long micro_batches = config->train_batch / config->micro_batch;
     if (!config->exact_world)
         return;
-    if (!train->asked.options->threads)
-        zr_log(&train->logger, ZERO_LOG_WARNING, "libzero.exact_world: %d thread%s of a rank follow from its cores, and would be others on other ranks; --threads says how many", train->resolved.threads.count,
-               train->resolved.threads.count == 1 ? "" : "s");
-    say(train, "exact    these bits on 1, 2, 4, ... %lld ranks that make %lld micro-batches of %lld samples a step, with %d thread%s each", (long long)(config->train_batch / config->micro_batch),
-        (long long)(config->train_batch / config->micro_batch), (long long)config->micro_batch, train->resolved.threads.count, train->resolved.threads.count == 1 ? "" : "s");
+    if (!given)
+        zr_log(logger, ZERO_LOG_WARNING, "libzero.exact_world: %d thread%s of a rank follow from its cores, and would be others on other ranks; --threads says how many",
+               threads, plural(threads));
+    say(logger, "exact    these bits on 1, 2, 4, ... %lld ranks that make %lld micro-batches of %lld samples a step, with %d thread%s each", micro_batches,
+        micro_batches, (long long)config->micro_batch, threads, plural(threads));
+}
+
+static void describe_ranks(const zero_comm *comm, const zr_threads *threads, const zero_logger *logger)
+{
+    say(logger, "ranks    %d (%s), %d thread%s each (%s)", comm->size, zero_comm_name(comm), threads->count, plural(threads->count), threads->reason);
+    if (threads->wanted > threads->cores)
+        zr_log(logger, ZERO_LOG_WARNING, "%d threads of the ranks share %d core%s: they take turns, and every step waits for the last of them (--threads, --ranks)",
+               threads->wanted, threads->cores, plural(threads->cores));
 }
 
 void zr_train_describe_run(const zr_train *train)
 {
+    const zr_train_resolved *resolved = &train->resolved;
+    const zero_logger *logger = &train->logger;
     const zr_config *config = zr_engine_config(train->run.engine);
-    const zr_queue *queue = zr_engine_queue(train->run.engine);
-    int64_t tokens = config->train_batch * train->resolved.seq;
-    say(train, "ranks    %d (%s), %d thread%s each (%s)", train->comm->size, zero_comm_name(train->comm), train->resolved.threads.count,
-        train->resolved.threads.count == 1 ? "" : "s", train->resolved.threads.reason);
-    if (train->resolved.threads.wanted > train->resolved.threads.cores)
-        zr_log(&train->logger, ZERO_LOG_WARNING, "%d threads of the ranks share %d core%s: they take turns, and every step waits for the last of them (--threads, --ranks)",
-               train->resolved.threads.wanted, train->resolved.threads.cores, train->resolved.threads.cores == 1 ? "" : "s");
-    say(train, "compute  backend %s, %s", queue->backend->name, queue->backend->path());
-    say(train, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage, (long long)tokens);
-    describe_exact_world(train, config);
-    describe_rate(train, config);
-    describe_memory(train);
-    say(train, "length   %lld steps, %.2f passes over the text; seed %lld", (long long)train->resolved.steps,
-        (double)(train->resolved.steps * tokens) / (double)train->subject.data.count, (long long)train->resolved.seed);
+    const zr_backend *backend = zr_engine_queue(train->run.engine)->backend;
+    int64_t tokens = config->train_batch * resolved->seq;
+    describe_ranks(train->comm, &resolved->threads, logger);
+    say(logger, "compute  backend %s, %s", backend->name, backend->path());
+    say(logger, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage, (long long)tokens);
+    describe_exact_world(config, resolved->threads.count, train->asked.options->threads, logger);
+    describe_rate(&config->schedule, resolved->steps, logger);
+    describe_memory(train->run.engine, logger);
+    say(logger, "length   %lld steps, %.2f passes over the text; seed %lld", (long long)resolved->steps,
+        (double)(resolved->steps * tokens) / (double)train->subject.data.count, (long long)resolved->seed);
 }

@@ -128,7 +128,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(zr_threads_choose(train->comm, threads, &resolved->threads, error));
     ZERO_TRY(zr_train_place(train, error));
     ZERO_TRY(zr_comm_agree(train->comm, build(train, error), error));
-    zr_train_describe_runtime(train);
+    zr_train_describe_runtime(&train->logger);
     ZERO_TRY(open_engine(train, error));
     ZERO_TRY(check_sample(train, error));
     ZERO_TRY(load_weights(train, error));
@@ -205,7 +205,7 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     zr_train_init(&train, comm, NULL, 0);
     zero_status status = zr_comm_agree(comm, accept(&train, options, error), error);
     if (status == ZERO_OK)
-        status = zr_train_foresee(&train, error);
+        status = zr_train_foresee(&train.asked, comm, error);
     if (status == ZERO_OK)
         status = zr_comm_agree(comm, zr_train_prepare(&train, error), error);
     if (status == ZERO_OK) {

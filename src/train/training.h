@@ -35,7 +35,7 @@ zero_status zr_train_place(zr_train *train, zero_error *error);
 zero_status zr_train_record(zr_train *train, zero_error *error);
 // train_start.c: the lines before the first step
 void zr_train_describe_model(const zr_train *train);
-void zr_train_describe_runtime(const zr_train *train);
+void zr_train_describe_runtime(const zero_logger *logger);
 void zr_train_describe_run(const zr_train *train);
 // train_sample.c. Not collective: whether the memory that samples take fits, once the engine is there.
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine, zero_error *error);
@@ -50,7 +50,7 @@ zero_status zr_train_profile_check(const zr_train *train, zero_error *error);
 zero_status zr_train_profile_try(const zr_train *train, zero_error *error);
 zero_status zr_train_profile_write(const zr_train *train, zero_error *error);
 // train_resume.c, collective. Before anything is made: fills resume, before. Under the lock: the newest checkpoint, where there is any.
-zero_status zr_train_foresee(zr_train *train, zero_error *error);
+zero_status zr_train_foresee(zr_train_asked *asked, zero_comm *comm, zero_error *error);
 zero_status zr_train_resume(zr_train *train, zero_error *error);
 // train_checkpoint.c. Collective: a checkpoint after that many steps begins to be written, beside the next one; its end, where one is under way
 // (both report one that fails, which harms nothing). Not collective, by rank 0's clock: whether one is due; whether options->end_by is so near
@@ -69,8 +69,8 @@ zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *err
 bool zr_train_is_fatal(zero_status status); // the communicator itself has failed: there is no run to go on with
 // Collective: a checkpoint, and ZERO_ERR_STOPPED with a message that says where it lies. owed: what comes after the step has not been done.
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error);
-// The path that the arithmetic of these options takes: "avx2", ...
-const char *zr_train_instructions(const zero_train_options *options);
+// The path that this backend's arithmetic takes: "avx2", ... NULL: of the backend that is taken where none is named.
+const char *zr_train_instructions(const char *backend);
 // train_save.c, collective: writes directory/name; rank 0's failure is everyone's
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
 

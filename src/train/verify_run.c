@@ -288,11 +288,11 @@ static zero_train_options options_of(verify *v)
     };
 }
 
-static zero_status check_same_text(const verify *v, const zr_train *train, zero_error *error)
+static zero_status check_same_text(const verify *v, const char *data_hash, zero_error *error)
 {
     const char *hash = v->config.run.data_hash;
-    if (!hash || strcmp(hash, train->subject.data_hash))
-        return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, train->subject.data_hash, hash ? hash : "known");
+    if (!hash || strcmp(hash, data_hash))
+        return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, data_hash, hash ? hash : "known");
     return ZERO_OK;
 }
 
@@ -342,6 +342,39 @@ static zero_status replay_steps(verify *v, zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status compare_end(verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
+{
+    bool all_made = !zr_manifest_find(manifest, "parameters.safetensors"); // saved with every update made
+    if (all_made)
+        ZERO_TRY(zero_finish_update(engine, error));
+    return compare_states(v, engine, manifest, error);
+}
+
+// What may be the cause where a replay came to other bits.
+static void tell_doubts(const verify *v)
+{
+    int made_with = v->config.run.threads;
+    if (threads_of(v) != made_with)
+        say(v, "threads per rank were %d when the run was made, and %d now, which may round differently: only a replay with %d can tell\n",
+            made_with, threads_of(v), made_with);
+    if (!strcmp(v->backend, "cpu"))
+        say(v, "the run does not say which of the AVX-512 paths made it, and the replay took this machine's (%s): another one rounds differently\n",
+            zr_train_instructions(v->backend));
+    if (v->resumed)
+        say(v, "the run was resumed from step %lld, and its config.json is of what came then: steps before that which were made with other options (rate, precision, threads) replay otherwise\n",
+            (long long)v->resumed);
+}
+
+static void tell_outcome(const verify *v)
+{
+    const zero_verify_result *result = v->result;
+    say(v, result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
+                             : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not what the run has kept\n",
+        (long long)result->from + 1, (long long)result->to, v->comm->size, v->comm->size == 1 ? "" : "s");
+    if (!result->confirmed)
+        tell_doubts(v);
+}
+
 static zero_status replay(verify *v, zr_train *train, zero_error *error)
 {
     zr_manifest manifest = {0};
@@ -349,24 +382,22 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
     zero_status status = zr_comm_agree(v->comm, read_end(v, train->run.engine, &manifest, error), error);
     if (status == ZERO_OK)
         status = replay_steps(v, train, error);
-    if (status == ZERO_OK && !zr_manifest_find(&manifest, "parameters.safetensors")) // saved with every update made
-        status = zero_finish_update(train->run.engine, error);
     if (status == ZERO_OK)
-        status = compare_states(v, train->run.engine, &manifest, error);
+        status = compare_end(v, train->run.engine, &manifest, error);
     zr_manifest_free(&manifest);
     if (status == ZERO_OK)
-        say(v, v->result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
-                                    : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not what the run has kept\n",
-            (long long)v->result->from + 1, (long long)v->result->to, v->comm->size, v->comm->size == 1 ? "" : "s");
-    if (status == ZERO_OK && !v->result->confirmed && threads_of(v) != v->config.run.threads)
-        say(v, "threads per rank were %d when the run was made, and %d now, which may round differently: only a replay with %d can tell\n",
-            v->config.run.threads, threads_of(v), v->config.run.threads);
-    if (status == ZERO_OK && !v->result->confirmed && !strcmp(v->backend, "cpu"))
-        say(v, "the run does not say which of the AVX-512 paths made it, and the replay took this machine's (%s): another one rounds differently\n", zr_train_instructions(train->asked.options));
-    if (status == ZERO_OK && !v->result->confirmed && v->resumed)
-        say(v, "the run was resumed from step %lld, and its config.json is of what came then: steps before that which were made with other options (rate, precision, threads) replay otherwise\n",
-            (long long)v->resumed);
+        tell_outcome(v);
     return status;
+}
+
+// What the run was made of, read again and compared, then its steps.
+static zero_status train_again(verify *v, zr_train *train, zero_error *error)
+{
+    ZERO_TRY(zr_comm_agree(v->comm, zr_train_prepare(train, error), error));
+    ZERO_TRY(zr_train_compare_inputs(train, error));
+    ZERO_TRY(zr_train_hash_data(train, error));
+    ZERO_TRY(zr_comm_agree(v->comm, check_same_text(v, train->subject.data_hash, error), error));
+    return replay(v, train, error);
 }
 
 // Of the models of the run, each beside its receipt; rank 0.
@@ -393,15 +424,7 @@ static zero_status run(verify *v, zero_error *error)
     const zero_train_options options = options_of(v);
     zr_train train;
     zr_train_init(&train, v->comm, &options, v->result->to);
-    zero_status status = zr_comm_agree(v->comm, zr_train_prepare(&train, error), error);
-    if (status == ZERO_OK)
-        status = zr_train_compare_inputs(&train, error);
-    if (status == ZERO_OK)
-        status = zr_train_hash_data(&train, error);
-    if (status == ZERO_OK)
-        status = zr_comm_agree(v->comm, check_same_text(v, &train, error), error);
-    if (status == ZERO_OK)
-        status = replay(v, &train, error);
+    zero_status status = train_again(v, &train, error);
     zr_train_free(&train);
     return status;
 }
