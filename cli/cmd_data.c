@@ -47,19 +47,41 @@ static int emit(void *user, zero_data_mark mark, const char *text, size_t length
     return ferror(stdout);
 }
 
-int cli_data(const cli_arguments *a)
+static zero_data_options options_of(const cli_arguments *a, look *l)
+{
+    return (zero_data_options){
+        .struct_size = sizeof(zero_data_options),
+        .data = a->data,
+        .data_count = a->data_count,
+        .val = a->text[OPT_VAL],
+        .field = a->text[OPT_FIELD],
+        .chat = a->text[OPT_CHAT],
+        .model_dir = a->text[OPT_MODEL],
+        .tokenizer = a->text[OPT_TOKENIZER],
+        .seq = a->integer[OPT_SEQ],
+        .micro_batch = a->integer[OPT_MICRO_BATCH],
+        .seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1,
+        .threads = (int)a->integer[OPT_THREADS],
+        .logger = {.write = cli_log_stderr},
+        .emit = emit,
+        .user = l,
+    };
+}
+
+static bool wants_color(void)
 {
     const char *no_color = getenv("NO_COLOR");
-    look l = {.color = isatty(STDOUT_FILENO) && !(no_color && *no_color)};
+    return isatty(STDOUT_FILENO) && !(no_color && *no_color);
+}
+
+int cli_data(const cli_arguments *a)
+{
+    look l = {.color = wants_color()};
     if (!a->operand)
         return cli_fail_usage(a->command, "what to do with them? usage: zero data %s", a->command->usage);
     if (!a->data_count)
         return cli_fail_usage(a->command, "no data: --data FILE names what to show");
-    zero_data_options options = {
-        .struct_size = sizeof options, .data = a->data, .data_count = a->data_count, .val = a->text[OPT_VAL], .field = a->text[OPT_FIELD], .chat = a->text[OPT_CHAT],
-        .model_dir = a->text[OPT_MODEL], .tokenizer = a->text[OPT_TOKENIZER], .seq = a->integer[OPT_SEQ], .micro_batch = a->integer[OPT_MICRO_BATCH],
-        .seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1, .threads = (int)a->integer[OPT_THREADS], .logger = {.write = cli_log_stderr}, .emit = emit, .user = &l,
-    };
+    const zero_data_options options = options_of(a, &l);
     zero_error error = {0};
     zero_status status = zero_data_show(&options, &error);
     if (l.begun)

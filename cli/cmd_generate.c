@@ -182,21 +182,37 @@ static int with_prompts(const cli_arguments *a, zero_generate_options *options, 
     return code;
 }
 
+static zero_generate_options options_of(const cli_arguments *a)
+{
+    return (zero_generate_options){
+        .struct_size = sizeof(zero_generate_options),
+        .model_dir = a->text[OPT_MODEL],
+        .chat = a->text[OPT_CHAT],
+        .tokens = a->integer[OPT_TOKENS],
+        .batch = a->integer[OPT_BATCH],
+        .ignore_end = a->given[OPT_IGNORE_END],
+        .temperature = a->real[OPT_TEMPERATURE],
+        .top_k = (int)a->integer[OPT_TOP_K],
+        .top_p = a->real[OPT_TOP_P],
+        .seed = a->given[OPT_SEED] ? (uint64_t)a->integer[OPT_SEED] : 1337,
+        .threads = (int)a->integer[OPT_THREADS],
+        .backend = a->text[OPT_BACKEND],
+        .config_path = a->text[OPT_CONFIG],
+        .dtype = a->text[OPT_DTYPE],
+        .device_memory = a->integer[OPT_DEVICE_MEMORY],
+        .host_memory = a->integer[OPT_HOST_MEMORY],
+        .ignore_unused = a->given[OPT_IGNORE_UNUSED],
+        .logger = {.write = cli_log_stderr, .user = (void *)a},
+    };
+}
+
 int cli_generate(const cli_arguments *a)
 {
     if (!a->given[OPT_MODEL])
         return cli_fail_usage(a->command, "no model: --model DIR names one");
     if (a->given[OPT_FIELD] && !a->given[OPT_PROMPTS])
         return cli_fail_usage(a->command, "--field is of the records of --prompts, which is missing");
-    zero_generate_options options = {
-        .struct_size = sizeof options, .model_dir = a->text[OPT_MODEL], .chat = a->text[OPT_CHAT], .tokens = a->integer[OPT_TOKENS], .batch = a->integer[OPT_BATCH],
-        .ignore_end = a->given[OPT_IGNORE_END], .temperature = a->real[OPT_TEMPERATURE], .top_k = (int)a->integer[OPT_TOP_K], .top_p = a->real[OPT_TOP_P],
-        .seed = a->given[OPT_SEED] ? (uint64_t)a->integer[OPT_SEED] : 1337, .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND],
-        .config_path = a->text[OPT_CONFIG], .dtype = a->text[OPT_DTYPE],
-        .device_memory = a->integer[OPT_DEVICE_MEMORY], .host_memory = a->integer[OPT_HOST_MEMORY],
-        .ignore_unused = a->given[OPT_IGNORE_UNUSED],
-        .logger = {.write = cli_log_stderr, .user = (void *)a},
-    };
+    zero_generate_options options = options_of(a);
     zero_error error = {0};
     zero_prompts file = {0};
     if (a->given[OPT_PROMPTS] && zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)

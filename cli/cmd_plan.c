@@ -33,24 +33,49 @@ static zero_plan_view view_of(const cli_arguments *a)
     return a->given[OPT_PROGRAM] ? ZERO_PLAN_PROGRAM : ZERO_PLAN_TABLE;
 }
 
-int cli_plan(const cli_arguments *a)
+// What no other code can say in terms of options; 0: nothing is wrong.
+static int check(const cli_arguments *a)
 {
     int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_PARAMS];
-    zero_plan_view view = view_of(a);
     if (models != 1)
         return cli_fail_usage(a->command, "%s of --new, --model and --params; usage: zero plan %s", models ? "more than one" : "none", a->command->usage);
-    int refused = view == ZERO_PLAN_TABLE ? 0 : refuse_view(a);
+    int refused = view_of(a) == ZERO_PLAN_TABLE ? 0 : refuse_view(a);
     if (refused)
         return refused;
     if (a->given[OPT_PARAMS] && (a->given[OPT_DEVICE_MEMORY] || a->given[OPT_HOST_MEMORY]))
         return cli_fail_usage(a->command, "--params plans by formulas that know of one memory: --memory BYTES says how large it is");
+    return 0;
+}
+
+static zero_plan_options options_of(const cli_arguments *a, const cli_overrides *overrides)
+{
+    zero_plan_view view = view_of(a);
+    return (zero_plan_options){
+        .struct_size = sizeof(zero_plan_options),
+        .new_spec = a->text[OPT_NEW],
+        .model = a->text[OPT_MODEL],
+        .parameters = a->real[OPT_PARAMS],
+        .config_path = a->text[OPT_CONFIG],
+        .overrides = overrides->at,
+        .override_count = overrides->count,
+        .seq = a->integer[OPT_SEQ],
+        .ranks = (int)a->integer[OPT_RANKS],
+        .memory = a->integer[OPT_MEMORY],
+        .json = a->given[OPT_JSON],
+        .logger = {.write = cli_log_stderr, .user = (void *)a},
+        .view = view,
+        .path = view == ZERO_PLAN_DRAWING ? a->text[OPT_DRAW] : NULL,
+    };
+}
+
+int cli_plan(const cli_arguments *a)
+{
+    int code = check(a);
+    if (code)
+        return code;
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
-    zero_plan_options options = {.struct_size = sizeof options, .new_spec = a->text[OPT_NEW], .model = a->text[OPT_MODEL],
-                                 .parameters = a->real[OPT_PARAMS], .config_path = a->text[OPT_CONFIG], .overrides = overrides.at,
-                                 .override_count = overrides.count, .seq = a->integer[OPT_SEQ], .ranks = (int)a->integer[OPT_RANKS],
-                                 .memory = a->integer[OPT_MEMORY], .json = a->given[OPT_JSON], .logger = {.write = cli_log_stderr, .user = (void *)a},
-                                 .view = view, .path = view == ZERO_PLAN_DRAWING ? a->text[OPT_DRAW] : NULL};
+    const zero_plan_options options = options_of(a, &overrides);
     zero_error error = {0};
     if (zero_plan(&options, cli_print, NULL, &error) != ZERO_OK)
         return cli_fail(a->command, &error);

@@ -20,6 +20,25 @@ static void clear(int shown)
         fputs("\r     \r", stderr);
 }
 
+static zero_tokenize_options tokenize_options(const cli_arguments *a, int *shown)
+{
+    return (zero_tokenize_options){
+        .struct_size = sizeof(zero_tokenize_options),
+        .tokenizer = a->text[OPT_TOKENIZER],
+        .data = a->data,
+        .data_count = a->data_count,
+        .out = a->text[OPT_OUT],
+        .field = a->text[OPT_FIELD],
+        .chat = a->text[OPT_CHAT],
+        .logger = {.write = cli_log_stderr},
+        .special = a->given[OPT_SPECIAL],
+        .threads = (int)a->integer[OPT_THREADS],
+        .overwrite = a->given[OPT_OVERWRITE],
+        .progress = show,
+        .user = shown,
+    };
+}
+
 int cli_tokenize(const cli_arguments *a)
 {
     int shown = -1;
@@ -27,8 +46,7 @@ int cli_tokenize(const cli_arguments *a)
     zero_tokenize_result result;
     if (!a->given[OPT_TOKENIZER] || !a->data_count || !a->given[OPT_OUT])
         return cli_fail_usage(a->command, "no %s; usage: zero tokenize %s", !a->given[OPT_TOKENIZER] ? "--tokenizer" : !a->data_count ? "--data" : "--out", a->command->usage);
-    zero_tokenize_options options = {.struct_size = sizeof options, .tokenizer = a->text[OPT_TOKENIZER], .data = a->data, .data_count = a->data_count, .out = a->text[OPT_OUT],
-                                     .field = a->text[OPT_FIELD], .chat = a->text[OPT_CHAT], .logger = {.write = cli_log_stderr}, .special = a->given[OPT_SPECIAL], .threads = (int)a->integer[OPT_THREADS], .overwrite = a->given[OPT_OVERWRITE], .progress = show, .user = &shown};
+    const zero_tokenize_options options = tokenize_options(a, &shown);
     zero_status status = zero_tokenize(&options, &result, &error);
     clear(shown);
     if (status != ZERO_OK)
@@ -38,6 +56,21 @@ int cli_tokenize(const cli_arguments *a)
     return 0;
 }
 
+static zero_tokenizer_train_options learning_options(const cli_arguments *a, int *shown)
+{
+    return (zero_tokenizer_train_options){
+        .struct_size = sizeof(zero_tokenizer_train_options),
+        .data = a->data,
+        .data_count = a->data_count,
+        .field = a->text[OPT_FIELD],
+        .vocabulary = (int32_t)a->integer[OPT_VOCAB],
+        .out_dir = a->text[OPT_OUT],
+        .overwrite = a->given[OPT_OVERWRITE],
+        .progress = show,
+        .user = shown,
+    };
+}
+
 int cli_tokenizer(const cli_arguments *a)
 {
     int shown = -1;
@@ -45,8 +78,7 @@ int cli_tokenizer(const cli_arguments *a)
     zero_tokenizer_train_result result;
     if (!a->operand || !a->data_count || !a->given[OPT_OUT])
         return cli_fail_usage(a->command, "no %s; usage: zero tokenizer %s", !a->operand ? "word of what to do" : !a->data_count ? "--data" : "--out", a->command->usage);
-    zero_tokenizer_train_options options = {.struct_size = sizeof options, .data = a->data, .data_count = a->data_count, .field = a->text[OPT_FIELD], .vocabulary = (int32_t)a->integer[OPT_VOCAB],
-                                            .out_dir = a->text[OPT_OUT], .overwrite = a->given[OPT_OVERWRITE], .progress = show, .user = &shown};
+    const zero_tokenizer_train_options options = learning_options(a, &shown);
     zero_status status = zero_tokenizer_train(&options, &result, &error);
     clear(shown);
     if (status != ZERO_OK)

@@ -34,25 +34,66 @@ static double end_of_allocation(void)
     return text ? strtod(text, NULL) : 0;
 }
 
-static zero_train_options options_of(const cli_arguments *a, const cli_overrides *overrides, const cli_signals *signals, cli_console *console)
+static void take_subject(const cli_arguments *a, zero_train_options *o)
 {
-    return (zero_train_options){
-        .struct_size = sizeof(zero_train_options),
-        .new_spec = a->text[OPT_NEW], .model_dir = a->text[OPT_MODEL],
-        .data = a->data, .data_count = a->data_count, .val = a->text[OPT_VAL], .field = a->text[OPT_FIELD], .chat = a->text[OPT_CHAT],
-        .tokenizer = a->text[OPT_TOKENIZER], .out_dir = a->text[OPT_OUT], .config_path = a->text[OPT_CONFIG],
-        .overrides = overrides->at, .override_count = overrides->count,
-        .seq = a->integer[OPT_SEQ], .steps = a->integer[OPT_STEPS], .epochs = a->real[OPT_EPOCHS], .lr = a->real[OPT_LR],
-        .seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1,
-        .eval_every = !a->given[OPT_EVAL_EVERY] ? 0 : a->integer[OPT_EVAL_EVERY] ? a->integer[OPT_EVAL_EVERY] : -1,
-        .sample_every = a->integer[OPT_SAMPLE_EVERY], .threads = (int)a->integer[OPT_THREADS], .backend = a->text[OPT_BACKEND],
-        .save_every = a->integer[OPT_SAVE_EVERY], .save_seconds = a->real[OPT_SAVE_SECONDS], .keep = a->integer[OPT_KEEP], .resume = a->given[OPT_RESUME],
-        .job = zero_run_job(), .restarted = zero_restart_count() > 0,
-        .stop = signals->stop, .end_by = end_of_allocation(),
-        .profile = a->text[OPT_PROFILE], .dry_run = a->given[OPT_DRY_RUN], .strict = a->given[OPT_STRICT], .overwrite = a->given[OPT_OVERWRITE],
-        .allow_change = a->text[OPT_ALLOW_CHANGE], .ignore_unused = a->given[OPT_IGNORE_UNUSED], .no_final_checkpoint = a->given[OPT_NO_FINAL_CHECKPOINT],
-        .logger = {.write = cli_console_log, .user = console}, .progress = cli_console_progress, .progress_user = console,
-    };
+    o->new_spec = a->text[OPT_NEW];
+    o->model_dir = a->text[OPT_MODEL];
+    o->ignore_unused = a->given[OPT_IGNORE_UNUSED];
+    o->tokenizer = a->text[OPT_TOKENIZER];
+    o->data = a->data;
+    o->data_count = a->data_count;
+    o->val = a->text[OPT_VAL];
+    o->field = a->text[OPT_FIELD];
+    o->chat = a->text[OPT_CHAT];
+}
+
+static void take_settings(const cli_arguments *a, const cli_overrides *overrides, zero_train_options *o)
+{
+    o->config_path = a->text[OPT_CONFIG];
+    o->overrides = overrides->at;
+    o->override_count = overrides->count;
+    o->strict = a->given[OPT_STRICT];
+    o->seq = a->integer[OPT_SEQ];
+    o->steps = a->integer[OPT_STEPS];
+    o->epochs = a->real[OPT_EPOCHS];
+    o->lr = a->real[OPT_LR];
+    o->seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1;
+    o->threads = (int)a->integer[OPT_THREADS];
+    o->backend = a->text[OPT_BACKEND];
+}
+
+// Of evaluations: 0 leaves it to the program, -1 wants none.
+static int64_t eval_every(const cli_arguments *a)
+{
+    int64_t asked = a->integer[OPT_EVAL_EVERY];
+    if (!a->given[OPT_EVAL_EVERY])
+        return 0;
+    return asked ? asked : -1;
+}
+
+static void take_outputs(const cli_arguments *a, zero_train_options *o)
+{
+    o->out_dir = a->text[OPT_OUT];
+    o->overwrite = a->given[OPT_OVERWRITE];
+    o->dry_run = a->given[OPT_DRY_RUN];
+    o->eval_every = eval_every(a);
+    o->sample_every = a->integer[OPT_SAMPLE_EVERY];
+    o->save_every = a->integer[OPT_SAVE_EVERY];
+    o->save_seconds = a->real[OPT_SAVE_SECONDS];
+    o->keep = a->integer[OPT_KEEP];
+    o->no_final_checkpoint = a->given[OPT_NO_FINAL_CHECKPOINT];
+    o->profile = a->text[OPT_PROFILE];
+}
+
+// How the run begins and ends, where it is not the first one in its place.
+static void take_course(const cli_arguments *a, const cli_signals *signals, zero_train_options *o)
+{
+    o->resume = a->given[OPT_RESUME];
+    o->allow_change = a->text[OPT_ALLOW_CHANGE];
+    o->job = zero_run_job();
+    o->restarted = zero_restart_count() > 0;
+    o->stop = signals->stop;
+    o->end_by = end_of_allocation();
 }
 
 static int train_rank(const cli_arguments *a, zero_comm *comm, const cli_signals *signals)
@@ -61,7 +102,16 @@ static int train_rank(const cli_arguments *a, zero_comm *comm, const cli_signals
     cli_console_init(&console, a->given[OPT_QUIET] || zero_comm_rank(comm) > 0, a->given[OPT_EXPLAIN]);
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
-    zero_train_options options = options_of(a, &overrides, signals, &console);
+    zero_train_options options = {
+        .struct_size = sizeof options,
+        .logger = {.write = cli_console_log, .user = &console},
+        .progress = cli_console_progress,
+        .progress_user = &console,
+    };
+    take_subject(a, &options);
+    take_settings(a, &overrides, &options);
+    take_outputs(a, &options);
+    take_course(a, signals, &options);
     zero_error error = {0};
     zero_status status = zero_train(comm, &options, &error);
     cli_console_clear(&console);

@@ -29,23 +29,40 @@ bool cli_is_parent(const cli_arguments *a, int *code)
     return *code == 0 && !launched && (a->integer[OPT_RANKS] > 1 || a->integer[OPT_RESTARTS] > 0);
 }
 
-int cli_supervise(const cli_arguments *a)
+// The words of this call, with the program's own path first, because it may have been found in PATH. NULL: no memory.
+static const char **words_of(const cli_arguments *a, char program[PATH_MAX])
 {
-    char program[PATH_MAX] = "/proc/self/exe";
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : (ssize_t)strlen(program)] = 0;
     size_t count = 0;
+    snprintf(program, PATH_MAX, "/proc/self/exe");
+    ssize_t length = readlink("/proc/self/exe", program, PATH_MAX - 1);
+    program[length > 0 ? length : (ssize_t)strlen(program)] = 0;
     while (a->argv[count])
         count++;
     const char **argv = calloc(count + 1, sizeof *argv);
+    if (!argv)
+        return NULL;
+    memcpy(argv, a->argv, count * sizeof *argv);
+    argv[0] = program;
+    return argv;
+}
+
+int cli_supervise(const cli_arguments *a)
+{
+    char program[PATH_MAX];
+    const char **argv = words_of(a, program);
     zero_error error = {.status = ZERO_ERR_MEMORY, .message = "no memory for the arguments of the ranks"};
     if (!argv)
         return cli_fail(a->command, &error);
-    memcpy(argv, a->argv, count * sizeof *argv);
-    argv[0] = program;
-    zero_run_options options = {.struct_size = sizeof options, .ranks = (int)(a->given[OPT_RANKS] ? a->integer[OPT_RANKS] : 1), .argv = argv, .grace_seconds = -1,
-                                .restarts = (int)a->integer[OPT_RESTARTS], .min_ranks = (int)a->integer[OPT_MIN_RANKS], .logger = {.write = cli_log_stderr},
-                                .stop = cli_signals_install(CLI_SIGNALS_ALONE).stop};
+    const zero_run_options options = {
+        .struct_size = sizeof options,
+        .ranks = (int)(a->given[OPT_RANKS] ? a->integer[OPT_RANKS] : 1),
+        .argv = argv,
+        .grace_seconds = -1,
+        .restarts = (int)a->integer[OPT_RESTARTS],
+        .min_ranks = (int)a->integer[OPT_MIN_RANKS],
+        .logger = {.write = cli_log_stderr},
+        .stop = cli_signals_install(CLI_SIGNALS_ALONE).stop,
+    };
     int code = 0;
     if (zero_run(&options, &code, &error) != ZERO_OK && code != CLI_DIFFERS) {
         int of_status = cli_fail(a->command, &error);
