@@ -162,23 +162,45 @@ static json_t *describe_optimizer(double decay)
     return decay < 0 ? NULL : json_pack("{s:{s:f}}", "params", "weight_decay", decay);
 }
 
-zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *error)
+typedef struct standing { // where the run stood
+    int64_t steps, updates;
+    double scale; // of the loss
+} standing;
+
+static zero_status read_standing(const zr_deepspeed *ds, value root, value scaler, standing *out, zero_error *error)
 {
-    value root = ds->model[0].pickle.root, scaler = zr_pickle_get(zr_ds_optimizer(ds, 0), "loss_scaler");
-    const char *version = zr_pickle_text(zr_pickle_get(root, "ds_version"));
-    int64_t steps = integer_or(zr_pickle_get(root, "global_steps"), 0), skipped = integer_or(zr_pickle_get(root, "skipped_steps"), 0), updates = 0;
+    int64_t steps = integer_or(zr_pickle_get(root, "global_steps"), 0);
+    int64_t skipped = integer_or(zr_pickle_get(root, "skipped_steps"), 0);
     if (steps < 0 || skipped < 0 || skipped > steps)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %lld steps, of which %lld were skipped", ds->model[0].zip.path, (long long)steps, (long long)skipped);
     double scale = number_or(zr_pickle_get(scaler, "cur_scale"), 1);
     if (!isfinite(scale)) // no JSON could say it
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": a loss scale of %g", ds->optim[0].zip.path, scale);
+    *out = (standing){.steps = steps, .scale = scale};
+    return read_updates(ds, steps - skipped, &out->updates, error);
+}
+
+static json_t *describe_origin(const zr_deepspeed *ds, value root)
+{
+    const char *version = zr_pickle_text(zr_pickle_get(root, "ds_version"));
+    return json_pack("{s:s, s:s?, s:i, s:i}", "imported_from", "DeepSpeed", "version", version, "stage", ds->stage, "ranks", ds->ranks);
+}
+
+static json_t *describe_config(const zr_deepspeed *ds, value root, value scaler, double scale)
+{
     double decay;
     const decay_rule rule = decay_of(ds, root, &decay);
-    ZERO_TRY(read_updates(ds, steps - skipped, &updates, error));
-    out->state = json_pack("{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:{s:s, s:s?, s:i, s:i}, s:{s:o, s:o*, s:o*}}", "step", (json_int_t)steps, "updates", (json_int_t)updates, "loss_scale",
-                           describe_scale(scaler, scale), "gradient_scale", scale, "train_batch_size",
-                           (json_int_t)batch_of(ds, root, steps), "optimizer", optimizer_of(ds, root), "model", "imported", "lineage", "imported_from", "DeepSpeed", "version", version,
-                           "stage", ds->stage, "ranks", ds->ranks, "config", "fp16", describe_precision(scaler, scale),
-                           "libzero", describe_decay(rule), "optimizer", describe_optimizer(decay));
+    return json_pack("{s:o, s:o*, s:o*}", "fp16", describe_precision(scaler, scale), "libzero", describe_decay(rule), "optimizer", describe_optimizer(decay));
+}
+
+zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *error)
+{
+    value root = ds->model[0].pickle.root, scaler = zr_pickle_get(zr_ds_optimizer(ds, 0), "loss_scaler");
+    standing at = {0};
+    ZERO_TRY(read_standing(ds, root, scaler, &at, error));
+    out->state = json_pack("{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:o, s:o}", "step", (json_int_t)at.steps, "updates", (json_int_t)at.updates,
+                           "loss_scale", describe_scale(scaler, at.scale), "gradient_scale", at.scale,
+                           "train_batch_size", (json_int_t)batch_of(ds, root, at.steps), "optimizer", optimizer_of(ds, root),
+                           "model", "imported", "lineage", describe_origin(ds, root), "config", describe_config(ds, root, scaler, at.scale));
     return out->state ? zr_state_check(out->state, ds->folder, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);
 }

@@ -98,6 +98,19 @@ static int64_t elements_of(const zr_manifest_tensor *tensor)
     return elements;
 }
 
+// [first, count, checksum]
+static zero_status read_extent(const reader *r, const json_t *triple, const char *tensor, int64_t most, zr_extent *out)
+{
+    int64_t checksum = 0;
+    if (json_array_size(triple) != 3)
+        return refuse(r, tensor, "extents of three numbers");
+    ZERO_TRY(read_number(r, json_array_get(triple, 0), tensor, INT64_MAX, &out->first));
+    ZERO_TRY(read_number(r, json_array_get(triple, 1), tensor, most, &out->count));
+    ZERO_TRY(read_number(r, json_array_get(triple, 2), tensor, UINT32_MAX, &checksum));
+    out->checksum = (uint32_t)checksum;
+    return ZERO_OK;
+}
+
 static zero_status read_extents(const reader *r, const json_t *list, zero_dtype dtype, zr_manifest_tensor *out)
 {
     int64_t at = 0, elements = elements_of(out), most = ZR_EXTENT_BYTES / (int64_t)zero_dtype_bytes(dtype);
@@ -108,15 +121,8 @@ static zero_status read_extents(const reader *r, const json_t *list, zero_dtype 
     if (!out->extents)
         return ZERO_ERR_MEMORY;
     for (int e = 0; e < out->extent_count; e++) {
-        const json_t *triple = json_array_get(list, (size_t)e);
         zr_extent *extent = &out->extents[e];
-        int64_t checksum = 0;
-        if (json_array_size(triple) != 3)
-            return refuse(r, out->name, "extents of three numbers");
-        ZERO_TRY(read_number(r, json_array_get(triple, 0), out->name, INT64_MAX, &extent->first));
-        ZERO_TRY(read_number(r, json_array_get(triple, 1), out->name, most, &extent->count));
-        ZERO_TRY(read_number(r, json_array_get(triple, 2), out->name, UINT32_MAX, &checksum));
-        extent->checksum = (uint32_t)checksum;
+        ZERO_TRY(read_extent(r, json_array_get(list, (size_t)e), out->name, most, extent));
         if (extent->first != at || extent->count < 1 || extent->count > elements - at)
             return refuse(r, out->name, "extents that follow each other");
         at += extent->count;
@@ -124,17 +130,22 @@ static zero_status read_extents(const reader *r, const json_t *list, zero_dtype 
     return at == elements ? ZERO_OK : refuse(r, out->name, "extents up to the last element");
 }
 
-static zero_status read_tensor(const reader *r, const json_t *object, const zr_manifest_file *file, zr_manifest_tensor *out)
+static zero_status read_shape(const reader *r, const json_t *shape, zr_manifest_tensor *out)
 {
-    static const char *const names[] = {"name", "shape", "begin", "extents"};
-    const json_t *shape = json_object_get(object, "shape");
-    ZERO_TRY(check_members(r, object, file->name, names, ZR_COUNT(names)));
-    ZERO_TRY(read_name(r, json_object_get(object, "name"), file->name, &out->name));
     if (!json_is_array(shape) || json_array_size(shape) > ZERO_MAX_DIMS)
         return refuse(r, out->name, "a shape");
     out->dims = (int)json_array_size(shape);
     for (int d = 0; d < out->dims; d++)
         ZERO_TRY(read_number(r, json_array_get(shape, (size_t)d), out->name, INT64_MAX, &out->shape[d]));
+    return ZERO_OK;
+}
+
+static zero_status read_tensor(const reader *r, const json_t *object, const zr_manifest_file *file, zr_manifest_tensor *out)
+{
+    static const char *const names[] = {"name", "shape", "begin", "extents"};
+    ZERO_TRY(check_members(r, object, file->name, names, ZR_COUNT(names)));
+    ZERO_TRY(read_name(r, json_object_get(object, "name"), file->name, &out->name));
+    ZERO_TRY(read_shape(r, json_object_get(object, "shape"), out));
     ZERO_TRY(read_number(r, json_object_get(object, "begin"), out->name, file->bytes, &out->begin));
     ZERO_TRY(read_extents(r, json_object_get(object, "extents"), file->dtype, out));
     if (elements_of(out) > (file->bytes - out->begin) / (int64_t)zero_dtype_bytes(file->dtype))
@@ -158,28 +169,41 @@ static zero_status read_dtype(const reader *r, const char *name, const char *tex
     return refuse(r, name, "a dtype of f32, bf16 or f16");
 }
 
+// [bytes, checksum]
+static zero_status read_header(const reader *r, const json_t *pair, zr_manifest_file *out)
+{
+    int64_t checksum = 0;
+    ZERO_TRY(read_number(r, json_array_get(pair, 0), out->name, out->bytes, &out->header_bytes));
+    ZERO_TRY(read_number(r, json_array_get(pair, 1), out->name, UINT32_MAX, &checksum));
+    out->header_checksum = (uint32_t)checksum;
+    return ZERO_OK;
+}
+
+static zero_status read_tensors(const reader *r, const json_t *list, zr_manifest_file *out)
+{
+    size_t count = json_array_size(list);
+    out->tensors = zr_alloc((count + 1) * sizeof *out->tensors, r->error);
+    if (!out->tensors)
+        return ZERO_ERR_MEMORY;
+    for (size_t t = 0; t < count; t++) {
+        out->tensor_count++;
+        ZERO_TRY(read_tensor(r, json_array_get(list, t), out, &out->tensors[t]));
+    }
+    return ZERO_OK;
+}
+
 static zero_status read_file(const reader *r, const json_t *object, zr_manifest_file *out)
 {
     static const char *const names[] = {"name", "dtype", "bytes", "header", "tensors"};
-    const json_t *tensors = json_object_get(object, "tensors"), *header = json_object_get(object, "header");
-    int64_t checksum = 0;
+    const json_t *tensors = json_object_get(object, "tensors");
     ZERO_TRY(check_members(r, object, "a file", names, ZR_COUNT(names)));
     ZERO_TRY(read_name(r, json_object_get(object, "name"), "a file", &out->name));
     if (!is_plain(out->name) || !json_is_array(tensors))
         return refuse(r, out->name, "a file of this directory, with tensors");
     ZERO_TRY(read_dtype(r, out->name, json_string_value(json_object_get(object, "dtype")), &out->dtype));
     ZERO_TRY(read_number(r, json_object_get(object, "bytes"), out->name, INT64_MAX, &out->bytes));
-    ZERO_TRY(read_number(r, json_array_get(header, 0), out->name, out->bytes, &out->header_bytes));
-    ZERO_TRY(read_number(r, json_array_get(header, 1), out->name, UINT32_MAX, &checksum));
-    out->header_checksum = (uint32_t)checksum;
-    out->tensors = zr_alloc((json_array_size(tensors) + 1) * sizeof *out->tensors, r->error);
-    if (!out->tensors)
-        return ZERO_ERR_MEMORY;
-    for (size_t t = 0; t < json_array_size(tensors); t++) {
-        out->tensor_count++;
-        ZERO_TRY(read_tensor(r, json_array_get(tensors, t), out, &out->tensors[t]));
-    }
-    return ZERO_OK;
+    ZERO_TRY(read_header(r, json_object_get(object, "header"), out));
+    return read_tensors(r, tensors, out);
 }
 
 static zero_status read_root(const reader *r, const json_t *root, zr_manifest *out)

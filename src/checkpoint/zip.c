@@ -105,32 +105,56 @@ static zero_status refuse_record(const zr_zip *zip, const char *name, const char
     return zr_fail(error, ZERO_ERR_DATA, "\"%s\": record \"%.100s\" %s", zip->path, name, what);
 }
 
-// One entry of the directory; *at moves past it.
-static zero_status read_entry(zr_zip *zip, const char *text, const directory *of, int64_t *at, zero_error *error)
+typedef struct raw_entry { // of the directory, as it stands there
+    const char *head;
+    int64_t name_bytes, extra_bytes;
+    int64_t bytes; // of all of it
+} raw_entry;
+
+static bool find_entry(const char *head, int64_t left, raw_entry *out)
 {
-    const char *head = text + *at;
-    int64_t left = of->bytes - *at;
     if (left < ENTRY_BYTES || number(head, 4) != ENTRY_MARK)
-        return refuse(zip, "its directory is damaged", error);
-    int64_t name_bytes = (int64_t)number(head + 28, 2), extra_bytes = (int64_t)number(head + 30, 2), comment_bytes = (int64_t)number(head + 32, 2);
-    if (name_bytes + extra_bytes + comment_bytes > left - ENTRY_BYTES || !name_bytes || memchr(head + ENTRY_BYTES, 0, (size_t)name_bytes))
-        return refuse(zip, "its directory is damaged", error);
-    *at += ENTRY_BYTES + name_bytes + extra_bytes + comment_bytes;
+        return false;
+    int64_t name = (int64_t)number(head + 28, 2), extra = (int64_t)number(head + 30, 2), comment = (int64_t)number(head + 32, 2);
+    *out = (raw_entry){head, name, extra, ENTRY_BYTES + name + extra + comment};
+    return out->bytes <= left && name && !memchr(head + ENTRY_BYTES, 0, (size_t)name);
+}
+
+static bool is_compressed(const char *head)
+{
+    return number(head + 8, 2) & ENCRYPTED || number(head + 10, 2) || number(head + 34, 2);
+}
+
+// Where the record lies, and how long it is.
+static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const directory *of, zr_zip_record *record, zero_error *error)
+{
+    const char *head = raw->head;
     entry e = {number(head + 20, 4), number(head + 24, 4), number(head + 42, 4)};
-    zr_zip_record *record = &zip->records[zip->count];
-    record->name = zr_sprintf(error, "%.*s", (int)name_bytes, head + ENTRY_BYTES);
-    if (!record->name)
-        return ZERO_ERR_MEMORY;
-    zip->count++;
-    if (number(head + 8, 2) & ENCRYPTED || number(head + 10, 2) || number(head + 34, 2))
+    if (is_compressed(head))
         return refuse_record(zip, record->name, "is compressed or encrypted, as torch.save never leaves one", error);
-    if (!read_wide(head + ENTRY_BYTES + name_bytes, (uint64_t)extra_bytes, &e) || e.stored != e.bytes)
+    if (!read_wide(head + ENTRY_BYTES + raw->name_bytes, (uint64_t)raw->extra_bytes, &e) || e.stored != e.bytes)
         return refuse_record(zip, record->name, "has two sizes", error);
     if (e.header > (uint64_t)of->begin || e.bytes > (uint64_t)of->begin)
         return refuse_record(zip, record->name, "lies outside of the archive", error);
     record->header = (int64_t)e.header;
     record->bytes = (int64_t)e.bytes;
     record->crc = (uint32_t)number(head + 16, 4);
+    return ZERO_OK;
+}
+
+// One entry of the directory; *at moves past it.
+static zero_status read_entry(zr_zip *zip, const char *text, const directory *of, int64_t *at, zero_error *error)
+{
+    raw_entry raw;
+    if (!find_entry(text + *at, of->bytes - *at, &raw))
+        return refuse(zip, "its directory is damaged", error);
+    *at += raw.bytes;
+    zr_zip_record *record = &zip->records[zip->count];
+    record->name = zr_sprintf(error, "%.*s", (int)raw.name_bytes, raw.head + ENTRY_BYTES);
+    if (!record->name)
+        return ZERO_ERR_MEMORY;
+    zip->count++;
+    ZERO_TRY(read_place(zip, &raw, of, record, error));
     zip->checksums = zip->checksums || record->crc;
     return ZERO_OK;
 }

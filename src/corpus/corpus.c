@@ -23,34 +23,57 @@ typedef struct file { // one file of one argument
     int stream;
 } file;
 
+// Files of text that follow each other in one stream are read as one: as many as begin there.
+static int texts_together(const file *files, int count)
+{
+    int together = 1;
+    while (together < count && files[together].kind == ZR_DATA_TEXT && files[together].stream == files->stream)
+        together++;
+    return together;
+}
+
+static zero_status open_texts(zr_part *part, const file *files, int count, zero_error *error)
+{
+    part->paths = zr_alloc((size_t)count * sizeof *part->paths, error);
+    if (!part->paths)
+        return ZERO_ERR_MEMORY;
+    part->ends = zr_alloc((size_t)count * sizeof *part->ends, error);
+    if (!part->ends)
+        return ZERO_ERR_MEMORY;
+    for (part->files = 0; part->files < count; part->files++)
+        part->paths[part->files] = files[part->files].path;
+    ZERO_TRY(zr_text_measure(part->paths, count, part->ends, error));
+    part->bytes = (int64_t)part->ends[count - 1];
+    return ZERO_OK;
+}
+
+static zero_status open_records(zr_part *part, const file *file, zero_error *error)
+{
+    ZERO_TRY(zr_text_map_as(file->path, "JSONL", &part->records, error));
+    part->bytes = (int64_t)part->records.length;
+    return ZERO_OK;
+}
+
+static zero_status open_tokens(zr_part *part, const file *file, zero_error *error)
+{
+    ZERO_TRY(zr_token_file_open(file->path, file->source->format, &part->tokens, error));
+    if (!part->tokens.count)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no token", file->path);
+    part->bytes = (int64_t)part->tokens.ids.length;
+    return ZERO_OK;
+}
+
 // The part that files[0] begins; *used files are in it.
 static zero_status open_part(zr_corpus *corpus, const file *files, int count, int *used, zero_error *error)
 {
     zr_part *part;
-    int together = 1;
     ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
-    if (files->kind == ZR_DATA_TOKENS)
-        ZERO_TRY(zr_token_file_open(files->path, files->source->format, &part->tokens, error));
-    if (files->kind == ZR_DATA_TOKENS && !part->tokens.count)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no token", files->path);
-    if (files->kind == ZR_DATA_JSONL)
-        ZERO_TRY(zr_text_map_as(files->path, "JSONL", &part->records, error));
-    if (files->kind == ZR_DATA_TEXT) {
-        while (together < count && files[together].kind == ZR_DATA_TEXT && files[together].stream == files->stream)
-            together++;
-        part->paths = zr_alloc((size_t)together * sizeof *part->paths, error);
-        if (!part->paths)
-            return ZERO_ERR_MEMORY;
-        part->ends = zr_alloc((size_t)together * sizeof *part->ends, error);
-        if (!part->ends)
-            return ZERO_ERR_MEMORY;
-        for (part->files = 0; part->files < together; part->files++)
-            part->paths[part->files] = files[part->files].path;
-        ZERO_TRY(zr_text_measure(part->paths, together, part->ends, error));
+    *used = files->kind == ZR_DATA_TEXT ? texts_together(files, count) : 1;
+    switch (files->kind) {
+    case ZR_DATA_TEXT: return open_texts(part, files, *used, error);
+    case ZR_DATA_JSONL: return open_records(part, files, error);
+    default: return open_tokens(part, files, error);
     }
-    part->bytes = (int64_t)(files->kind == ZR_DATA_TEXT ? part->ends[together - 1] : files->kind == ZR_DATA_JSONL ? part->records.length : part->tokens.ids.length);
-    *used = together;
-    return ZERO_OK;
 }
 
 static zero_status open_parts(zr_corpus *corpus, zero_error *error)

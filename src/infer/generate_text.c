@@ -44,17 +44,45 @@ static zero_status read_prompts(job *j, zero_error *error)
     return options->ignore_end ? ZERO_OK : zr_ends_read(j->model_dir, tokenizer, chat, &j->ends, error);
 }
 
+static zr_load_options load_of(const job *j)
+{
+    const zero_generate_options *options = j->options;
+    return (zr_load_options){
+        .directory = j->model_dir,
+        .config_path = options->config_path,
+        .dtype = options->dtype,
+        .device_memory = options->device_memory,
+        .host_memory = options->host_memory,
+        .threads = options->threads,
+        .backend = options->backend,
+        .ignore_unused = options->ignore_unused,
+        .logger = options->logger,
+    };
+}
+
+static zr_sampling sampling_of(const job *j)
+{
+    const zero_generate_options *options = j->options;
+    return (zr_sampling){
+        .prompts = &j->prompts,
+        .tokens = options->tokens,
+        .batch = options->batch ? options->batch : BATCH,
+        .temperature = options->temperature,
+        .top_k = options->top_k,
+        .top_p = options->top_p,
+        .seed = options->seed,
+        .ends = &j->ends,
+        .logger = &options->logger,
+    };
+}
+
 static zero_status generate(zero_comm *comm, job *j, zero_error *error)
 {
     const zero_generate_options *options = j->options;
     zr_loaded *loaded = &j->loaded;
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &j->model_dir, error));
-    const zr_load_options load = {.directory = j->model_dir, .config_path = options->config_path, .dtype = options->dtype,
-                                  .device_memory = options->device_memory, .host_memory = options->host_memory, .threads = options->threads,
-                                  .backend = options->backend, .ignore_unused = options->ignore_unused, .logger = options->logger};
-    const zr_sampling how = {.prompts = &j->prompts, .tokens = options->tokens, .batch = options->batch ? options->batch : BATCH,
-                             .temperature = options->temperature, .top_k = options->top_k, .top_p = options->top_p, .seed = options->seed, .ends = &j->ends,
-                             .logger = &options->logger};
+    const zr_load_options load = load_of(j);
+    const zr_sampling how = sampling_of(j);
     const zr_sample_sink sink = {.emit = options->emit, .finish = options->finish, .user = options->user};
     ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
     ZERO_TRY(read_prompts(j, error));

@@ -23,6 +23,16 @@ zero_status zr_windows_check_files(zero_comm *comm, const zr_dataset *dataset, z
     return status;
 }
 
+zero_tensors zr_windows_batch(int32_t *tokens, int32_t *targets, int64_t rows, int64_t seq)
+{
+    zero_tensors batch = {.count = 2};
+    for (int i = 0; i < batch.count; i++)
+        batch.at[i] = (zero_tensor){.dtype = ZERO_I32, .dims = 2, .shape = {rows, seq}};
+    batch.at[0].data = tokens;
+    batch.at[1].data = targets;
+    return batch;
+}
+
 // The n-th of the batches that are read: evenly spread over all of them.
 static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *error)
 {
@@ -30,8 +40,7 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
     int64_t count = ZR_MIN(r->batch, zr_dataset_eval_windows(r->dataset) - first);
     zr_dataset_eval_batch(r->dataset, first, count, r->tokens, r->targets);
     ZERO_TRY(zr_windows_check_files(zr_engine_comm(r->engine), r->dataset, error));
-    zero_tensors input = {.count = 2, .at = {{.data = r->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {count, seq}},
-                                             {.data = r->targets, .dtype = ZERO_I32, .dims = 2, .shape = {count, seq}}}};
+    const zero_tensors input = zr_windows_batch(r->tokens, r->targets, count, seq);
     double loss;
     ZERO_TRY(zero_evaluate(r->engine, &input, &loss, error));
     if (counts) {
@@ -59,23 +68,45 @@ static zero_status read_all(reader *r, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status read_into_buffers(reader *r, zero_error *error)
+{
+    size_t bytes = (size_t)(r->batch * r->dataset->seq) * sizeof(int32_t);
+    r->tokens = zr_alloc(bytes, error);
+    r->targets = zr_alloc(bytes, error);
+    zero_status status = r->tokens && r->targets ? read_all(r, error) : ZERO_ERR_MEMORY;
+    zr_free(r->tokens);
+    zr_free(r->targets);
+    return status;
+}
+
+static zero_status sum_over_ranks(reader *r, zero_error *error)
+{
+    zero_comm *comm = zr_engine_comm(r->engine);
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r->sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r->windows, 1, ZERO_I64, ZR_SUM, error));
+    return zr_comm_all_reduce_small(comm, &r->counted, 1, ZERO_I64, ZR_SUM, error);
+}
+
 zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch, int64_t most, const zr_windows_leave *leave, zr_windows_result *out, zero_error *error)
 {
-    zero_comm *comm = zr_engine_comm(engine);
-    int64_t windows = zr_dataset_eval_windows(dataset), batches = (windows + batch - 1) / batch;
-    reader r = {.engine = engine, .dataset = dataset, .batch = batch, .batches = batches, .used = most > 0 ? ZR_MIN(most, batches) : batches, .leave = leave};
-    size_t bytes = (size_t)(batch * dataset->seq) * sizeof(int32_t);
+    int64_t batches = (zr_dataset_eval_windows(dataset) + batch - 1) / batch;
+    reader r = {
+        .engine = engine,
+        .dataset = dataset,
+        .batch = batch,
+        .batches = batches,
+        .used = most > 0 ? ZR_MIN(most, batches) : batches,
+        .leave = leave,
+    };
     zr_exact_zero(&r.sum);
-    r.tokens = zr_alloc(bytes, error);
-    r.targets = zr_alloc(bytes, error);
-    zero_status status = r.tokens && r.targets ? read_all(&r, error) : ZERO_ERR_MEMORY;
-    zr_free(r.tokens);
-    zr_free(r.targets);
-    ZERO_TRY(status);
-    ZERO_TRY(zr_comm_all_reduce_small(comm, &r.sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
-    ZERO_TRY(zr_comm_all_reduce_small(comm, &r.windows, 1, ZERO_I64, ZR_SUM, error));
-    ZERO_TRY(zr_comm_all_reduce_small(comm, &r.counted, 1, ZERO_I64, ZR_SUM, error));
+    ZERO_TRY(read_into_buffers(&r, error));
+    ZERO_TRY(sum_over_ranks(&r, error));
     double counted = (double)r.counted / (double)dataset->seq;
-    *out = (zr_windows_result){.loss = r.counted ? zr_exact_value(&r.sum) / counted : 0, .windows = r.windows, .tokens = r.counted, .left = r.left};
+    *out = (zr_windows_result){
+        .loss = r.counted ? zr_exact_value(&r.sum) / counted : 0,
+        .windows = r.windows,
+        .tokens = r.counted,
+        .left = r.left,
+    };
     return ZERO_OK;
 }

@@ -82,27 +82,58 @@ static zero_status measure_memory(probe *p, zr_speed *out, zero_error *error)
     return status;
 }
 
-// Of one micro-batch of our own models, from a few heads of one sequence.
+// A few heads of one sequence of our own models.
+static zr_attention few_heads(const zr_plan *plan, const zr_lm_shape *shape)
+{
+    int64_t sharing = shape->heads / shape->kv_heads;
+    int64_t kv_heads = ZR_MAX(1, ZR_MIN(shape->kv_heads, ATTENTION_HEADS / sharing));
+    return (zr_attention){
+        .dtype = plan->settings.precision.activations,
+        .batch = 1,
+        .seq = plan->shape.seq,
+        .heads = kv_heads * sharing,
+        .kv_heads = kv_heads,
+        .head_dim = shape->head_dim,
+        .scale = 1,
+    };
+}
+
+// Seconds of those heads, which p->attention says.
+static zero_status time_attention(probe *p, double *seconds, zero_error *error)
+{
+    const zr_attention *a = &p->attention;
+    size_t element = zero_dtype_bytes(a->dtype);
+    size_t row = (size_t)(a->seq * a->heads * a->head_dim) * element;
+    size_t packed = (size_t)(a->seq * zr_attention_row(a)) * element;
+    size_t lse = (size_t)(a->heads * a->seq) * sizeof(float);
+    size_t scratch = p->queue->backend->attention->scratch(p->queue, a);
+    size_t all = 2 * packed + 2 * row + lse + scratch + 8 * ZR_ALIGN;
+    zr_ledger ledger = {0};
+    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, all, &p->arena, error));
+    p->qkv = zr_arena_take(&p->arena, packed);
+    p->dqkv = zr_arena_take(&p->arena, packed);
+    p->out = zr_arena_take(&p->arena, row);
+    p->dout = zr_arena_take(&p->arena, row);
+    p->lse = zr_arena_take(&p->arena, lse);
+    p->scratch = zr_arena_take(&p->arena, scratch);
+    *seconds = time_of(p, attend);
+    zr_arena_destroy(&p->arena);
+    return ZERO_OK;
+}
+
+// Of one micro-batch of our own models.
 static zero_status measure_attention(probe *p, double *seconds, zero_error *error)
 {
     const zr_plan *plan = p->question->plan;
-    *seconds = 0;
     const zr_lm_config *ours = zr_lm_config_of(plan->model);
+    *seconds = 0;
     if (!ours)
         return ZERO_OK;
     const zr_lm_shape shape = zr_lm_shape_of(ours);
-    int64_t sharing = shape.heads / shape.kv_heads, kv_heads = ZR_MAX(1, ZR_MIN(shape.kv_heads, ATTENTION_HEADS / sharing)), heads = kv_heads * sharing;
-    p->attention = (zr_attention){.dtype = plan->settings.precision.activations, .batch = 1, .seq = plan->shape.seq, .heads = heads, .kv_heads = kv_heads, .head_dim = shape.head_dim, .scale = 1};
-    size_t element = zero_dtype_bytes(p->attention.dtype), row = (size_t)(plan->shape.seq * heads * shape.head_dim) * element;
-    size_t packed = (size_t)(plan->shape.seq * zr_attention_row(&p->attention)) * element, lse = (size_t)(heads * plan->shape.seq) * sizeof(float);
-    size_t scratch = p->queue->backend->attention->scratch(p->queue, &p->attention);
-    zr_ledger ledger = {0};
-    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * packed + 2 * row + lse + scratch + 8 * ZR_ALIGN, &p->arena, error));
-    p->qkv = zr_arena_take(&p->arena, packed), p->dqkv = zr_arena_take(&p->arena, packed);
-    p->out = zr_arena_take(&p->arena, row), p->dout = zr_arena_take(&p->arena, row);
-    p->lse = zr_arena_take(&p->arena, lse), p->scratch = zr_arena_take(&p->arena, scratch);
-    *seconds = time_of(p, attend) * (double)(shape.heads * plan->shape.batch * shape.layers) / (double)heads;
-    zr_arena_destroy(&p->arena);
+    double few;
+    p->attention = few_heads(plan, &shape);
+    ZERO_TRY(time_attention(p, &few, error));
+    *seconds = few * (double)(shape.heads * plan->shape.batch * shape.layers) / (double)p->attention.heads;
     return ZERO_OK;
 }
 

@@ -5,6 +5,8 @@
 #include "model/llama_model.h"
 #include "model/spec.h"
 
+#include <string.h>
+
 typedef struct preset {
     const char *name;
     zero_llama_variant variant;
@@ -59,21 +61,12 @@ static void preset_apply(const preset *p, zero_llama_config *config)
     config->qk_norm = p->variant == ZERO_LLAMA_qwen3;
 }
 
-// What follows from other fields where it is not given itself: an inner width of 8/3 of the width, as many heads of keys as of queries.
-static void derive(const zr_spec_field *width, const zr_spec_field *heads, const zr_spec_field *kv_heads, const zr_spec_field *inner, zero_llama_config *config)
-{
-    if (width->given && !inner->given && config->hidden_size > 0 && config->hidden_size <= 1 << 20)
-        config->intermediate_size = ZR_ROUND_UP(config->hidden_size * 8 / 3, (int64_t)64);
-    if (heads->given && !kv_heads->given)
-        config->n_kv_head = 0;
-}
+enum { VOCAB, LAYERS, HEADS, KV_HEADS, HEAD_DIM, WIDTH, INNER, CONTEXT, THETA, TIED, DROPOUT, FIELDS };
 
-zero_status zr_llama_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given, zero_error *error)
+// What a spec may say, and where it goes; tied apart, which is no number of elements.
+static void fields_of(zero_llama_config *config, int64_t *tied, zr_spec_field out[FIELDS])
 {
-    zero_llama_config *config = &out->llama;
-    int64_t tied;
-    enum { VOCAB, LAYERS, HEADS, KV_HEADS, HEAD_DIM, WIDTH, INNER, CONTEXT, THETA, TIED, DROPOUT, FIELDS };
-    zr_spec_field fields[FIELDS] = {
+    const zr_spec_field fields[FIELDS] = {
         [VOCAB] = {.name = "vocab", .count = &config->vocab_size},
         [LAYERS] = {.name = "layers", .count = &config->n_layer},
         [HEADS] = {.name = "heads", .count = &config->n_head},
@@ -83,16 +76,35 @@ zero_status zr_llama_parse(const char *spec, int preset, zr_lm_config *out, bool
         [INNER] = {.name = "inner", .count = &config->intermediate_size},
         [CONTEXT] = {.name = "context", .count = &config->max_positions},
         [THETA] = {.name = "theta", .real = &config->rope.theta},
-        [TIED] = {.name = "tied", .count = &tied},
+        [TIED] = {.name = "tied", .count = tied},
         [DROPOUT] = {.name = "dropout", .fraction = &config->attention_dropout},
     };
+    memcpy(out, fields, sizeof fields);
+}
+
+// What follows from other fields where it is not given itself: an inner width of 8/3 of the width, as many heads of keys as of queries.
+static void derive(const zr_spec_field fields[FIELDS], zero_llama_config *config)
+{
+    int64_t width = config->hidden_size;
+    bool usable = width > 0 && width <= 1 << 20;
+    if (fields[WIDTH].given && !fields[INNER].given && usable)
+        config->intermediate_size = ZR_ROUND_UP(width * 8 / 3, (int64_t)64);
+    if (fields[HEADS].given && !fields[KV_HEADS].given)
+        config->n_kv_head = 0;
+}
+
+zero_status zr_llama_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given, zero_error *error)
+{
+    zero_llama_config *config = &out->llama;
+    zr_spec_field fields[FIELDS];
     preset_apply(&presets[preset], config);
-    tied = config->tied;
+    int64_t tied = config->tied;
+    fields_of(config, &tied, fields);
     ZERO_TRY(zr_spec_parse(spec, fields, FIELDS, error));
     if (tied > 1)
         return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": tied=%lld: 1 (the head reads the table of tokens) or 0", spec, (long long)tied);
     config->tied = (int)tied;
-    derive(&fields[WIDTH], &fields[HEADS], &fields[KV_HEADS], &fields[INNER], config);
+    derive(fields, config);
     *vocab_given = fields[VOCAB].given;
     return ZERO_OK;
 }

@@ -86,37 +86,56 @@ static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *f
     };
 }
 
+typedef struct making { // of an engine: what it is created from
+    const zero_options *options;
+    const zr_config *config;
+    zr_queue *queue;
+    zr_plan *plan;
+    zr_lm_changes changes;
+} making;
+
+// What each rank does by itself.
+static zero_status prepare(making *m, zero_error *error)
+{
+    const zero_options *options = m->options;
+    const char *backend = options->backend ? options->backend : "cpu";
+    ZERO_TRY(zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &m->queue, error));
+    ZERO_TRY(zr_tiling_check(m->config, options->model, error));
+    ZERO_TRY(zr_lm_changes_parse(options->allow_change, &m->changes, error));
+    ZERO_TRY(make_plan(options, m->config, m->queue, &m->plan, error));
+    if (options->comm->size > 1 && wants_overlap(m->config, options->comm, m->queue->threads))
+        return zr_comm_overlap(options->comm, error);
+    return ZERO_OK;
+}
+
 zero_status zr_engine_make(const zero_options *options, zr_config *config, const zr_io_faults *faults, zero_engine **out, zero_error *error)
 {
-    zr_queue *queue = NULL;
-    zr_plan *plan = NULL;
-    zr_lm_changes changes = 0;
+    making m = {.options = options, .config = config};
     *out = NULL;
-    int threads = ZR_MAX(options->threads, 1);
-    zero_status status = zr_comm_attach(options->comm, threads, error);
+    zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     bool attached = status == ZERO_OK;
     if (attached)
-        status = zr_queue_open(options->backend ? options->backend : "cpu", NULL, threads, &queue, error);
-    if (status == ZERO_OK)
-        status = zr_tiling_check(config, options->model, error);
-    if (status == ZERO_OK)
-        status = zr_lm_changes_parse(options->allow_change, &changes, error);
-    if (status == ZERO_OK)
-        status = make_plan(options, config, queue, &plan, error);
-    if (status == ZERO_OK && options->comm->size > 1 && wants_overlap(config, options->comm, queue->threads))
-        status = zr_comm_overlap(options->comm, error);
+        status = prepare(&m, error);
     status = zr_comm_agree(options->comm, status, error);
     if (status != ZERO_OK) {
         if (attached)
             zr_comm_detach(options->comm);
-        zr_plan_destroy(plan);
-        zr_queue_close(queue);
+        zr_plan_destroy(m.plan);
+        zr_queue_close(m.queue);
         zr_config_destroy(config);
         return status;
     }
-    zr_comm_say_need(options->comm, zr_plan_total_bytes(plan));
-    zr_engine_parts parts = {.plan = plan, .config = config, .queue = queue, .comm = options->comm, .seed = options->seed, .logger = options->logger,
-                             .changes = changes, .nvme = nvme_of(&config->offload, faults)};
+    zr_comm_say_need(options->comm, zr_plan_total_bytes(m.plan));
+    const zr_engine_parts parts = {
+        .plan = m.plan,
+        .config = config,
+        .queue = m.queue,
+        .comm = options->comm,
+        .seed = options->seed,
+        .logger = options->logger,
+        .changes = m.changes,
+        .nvme = nvme_of(&config->offload, faults),
+    };
     return zr_engine_create(&parts, out, error);
 }
 

@@ -26,16 +26,6 @@ typedef struct loop {
     bool left; // an evaluation ended before its end, as the run is to
 } loop;
 
-static zero_tensor rows_of(const loop *l, int32_t *data)
-{
-    return (zero_tensor){
-        .data = data,
-        .dtype = ZERO_I32,
-        .dims = 2,
-        .shape = {l->micro_batch, l->train->resolved.seq},
-    };
-}
-
 // The rows of the engine's next micro-batch: which they are follows from its number in the whole training.
 static zero_status read_rows(loop *l, zero_error *error)
 {
@@ -51,7 +41,7 @@ static zero_status read_rows(loop *l, zero_error *error)
 static zero_status make_step(loop *l, zero_step_info *info, zero_error *error)
 {
     zero_engine *engine = l->train->run.engine;
-    const zero_tensors batch = {.count = 2, .at = {rows_of(l, l->tokens), rows_of(l, l->targets)}};
+    const zero_tensors batch = zr_windows_batch(l->tokens, l->targets, l->micro_batch, l->train->resolved.seq);
     for (int64_t k = 0; k < zero_accumulation(engine); k++) {
         double loss;
         ZERO_TRY(read_rows(l, error));
