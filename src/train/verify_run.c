@@ -2,43 +2,19 @@
 #include "base/plain_text.h"
 #include "base/struct_take.h"
 #include "comm/agree.h"
-#include "compute/compute.h"
 #include "files/receipt.h"
-#include "files/run_directory.h"
-#include "files/run_record.h"
 #include "files/training_checkpoint.h"
 #include "model/model_compare.h"
-#include "monitor/metrics_read.h"
 #include "train/training.h"
-#include <zero/verify.h>
+#include "train/verify_parts.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 24, WORD_BYTES = 160 };
-
-typedef struct verify {
-    zero_comm *comm;
-    const zero_verify_options *options;
-    void (*write)(void *user, const char *text);
-    void *user;
-    zero_verify_result *result;
-    // of the run
-    zr_run_config config;       // config.json
-    char *from, *to;            // checkpoints
-    char backend[40];           // of the replay
-    int64_t resumed;            // the last step after `from` that it went on from, config.json being of what came then; 0: none is known
-    // its lines between the two checkpoints; rank 0
-    zr_metrics_reader metrics;  // at the first that is not compared yet
-    zero_error unread;          // why they could not be read on
-    int64_t wrong_step;         // first whose line is not the replay's, 0: none
-} verify;
-
-static void say(const verify *v, const char *format, ...) ZERO_PRINTF(2, 3);
-static void say(const verify *v, const char *format, ...)
+static void say(const zr_verify *v, const char *format, ...) ZERO_PRINTF(2, 3);
+static void say(const zr_verify *v, const char *format, ...)
 {
     char line[2 * ZERO_MESSAGE_BYTES];
     va_list arguments;
@@ -50,172 +26,8 @@ static void say(const verify *v, const char *format, ...)
     zr_plain_line(line, v->write, v->user);
 }
 
-static zero_status read_run(const char *directory, zr_run_config *config, zero_error *error)
-{
-    ZERO_TRY(zr_run_config_read(directory, config, error));
-    return zr_run_config_check(config, error);
-}
-
-zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
-{
-    ZR_NEED(error, run);
-    ZR_NEED(error, ranks);
-    zr_run_config config;
-    zero_status status = read_run(run, &config, error);
-    if (status == ZERO_OK)
-        *ranks = config.run.ranks;
-    zr_run_config_free(&config);
-    return status;
-}
-
-// The two newest that are whole, or those that were asked for.
-static zero_status choose_steps(const verify *v, int64_t steps[2], zero_error *error)
-{
-    zr_checkpoints found = {0};
-    const zero_verify_options *o = v->options;
-    zero_status status = zr_checkpoints_list(o->run, &found, error);
-    int whole = 0;
-    steps[0] = o->from;
-    steps[1] = o->to;
-    for (int i = 0; i < found.count && status == ZERO_OK; i++) {
-        if (!zr_checkpoint_is_whole(o->run, found.steps[i]))
-            continue;
-        whole++;
-        steps[1] = steps[1] ? steps[1] : found.steps[i];
-        if (!steps[0] && found.steps[i] < steps[1])
-            steps[0] = found.steps[i];
-    }
-    if (status == ZERO_OK && (steps[0] < 1 || steps[0] >= steps[1]))
-        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has %d intact checkpoint%s; two are needed, an earlier and a later one (found %lld and %lld)", o->run, whole, whole == 1 ? "" : "s",
-                         (long long)steps[0], (long long)steps[1]);
-    zr_checkpoints_free(&found);
-    return status;
-}
-
-static zero_status name_checkpoints(verify *v, zero_error *error)
-{
-    int64_t steps[2];
-    ZERO_TRY(choose_steps(v, steps, error));
-    v->result->from = steps[0];
-    v->result->to = steps[1];
-    v->from = zr_checkpoint_path(v->options->run, steps[0], error);
-    v->to = zr_checkpoint_path(v->options->run, steps[1], error);
-    return v->from && v->to ? ZERO_OK : ZERO_ERR_MEMORY;
-}
-
-static zero_status refuse_maker(const verify *v, int64_t step, const char *what, const char *made, const char *said, zero_error *error)
-{
-    return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was resumed in another way than step %lld was made: %s %s then, %s in its config.json; only steps that were made as that says can be replayed",
-                   v->options->run, (long long)step, what, made, said);
-}
-
-static zero_status same_number(const verify *v, int64_t step, const char *what, int64_t made, int64_t said, zero_error *error)
-{
-    char then[NUMBER_BYTES], now[NUMBER_BYTES];
-    if (!made || !said || made == said) // 0: one of them does not say
-        return ZERO_OK;
-    snprintf(then, sizeof then, "%lld", (long long)made);
-    snprintf(now, sizeof now, "%lld", (long long)said);
-    return refuse_maker(v, step, what, then, now, error);
-}
-
-static zero_status same_word(const verify *v, int64_t step, const char *what, const char *made, const char *said, zero_error *error)
-{
-    char then[WORD_BYTES], now[WORD_BYTES];
-    if (!made || !said || !strcmp(made, said))
-        return ZERO_OK;
-    snprintf(then, sizeof then, "\"%s\"", made);
-    snprintf(now, sizeof now, "\"%s\"", said);
-    return refuse_maker(v, step, what, then, now, error);
-}
-
-// What a checkpoint says of those that made the steps before it, beside config.json, which is that of the run's last part. What no resume can
-// change (seed, batch, windows) is not looked at: where that differs the checkpoint is not this run's, and its bits say so.
-static zero_status check_maker(const verify *v, int64_t step, const json_t *state, const zr_run_state *made, zero_error *error)
-{
-    const zr_run_config *config = &v->config;
-    bool any_ranks = json_integer_value(json_object_get(state, "exact_micro_batch")) > 0;
-    if (!any_ranks)
-        ZERO_TRY(same_number(v, step, "ranks", made->ranks, config->run.ranks, error));
-    ZERO_TRY(same_number(v, step, "train_micro_batch_size_per_gpu", made->micro_batch, config->micro_batch, error));
-    return same_word(v, step, "instructions", zr_checkpoint_instructions(state), config->run.instructions, error);
-}
-
-static zero_status look_at_maker(verify *v, int64_t step, zero_error *error)
-{
-    zr_manifest manifest = {0};
-    char *path = zr_checkpoint_path(v->options->run, step, error);
-    bool needed = step == v->result->to;
-    zero_status status = path ? zr_manifest_read(path, &manifest, error) : ZERO_ERR_MEMORY;
-    zr_run_state made;
-    zr_run_state_read(manifest.state, &made);
-    if (status == ZERO_OK && step <= v->result->to)
-        status = check_maker(v, step, manifest.state, &made, error);
-    else if (status != ZERO_OK && !needed)
-        status = ZERO_OK; // one that is damaged says nothing
-    if (made.resumed_from > v->result->from)
-        v->resumed = ZR_MAX(v->resumed, made.resumed_from);
-    zr_manifest_free(&manifest);
-    zr_free(path);
-    return status;
-}
-
-// Rank 0. The first checkpoint's own makers do not count: a state is the same for all ranks.
-static zero_status check_makers(verify *v, zero_error *error)
-{
-    zr_checkpoints found;
-    ZERO_TRY(zr_checkpoints_list(v->options->run, &found, error));
-    zero_status status = ZERO_OK;
-    for (int i = found.count - 1; i >= 0 && status == ZERO_OK; i--)
-        if (found.steps[i] > v->result->from)
-            status = look_at_maker(v, found.steps[i], error);
-    zr_checkpoints_free(&found);
-    return status;
-}
-
-// The processor's best path, which an earlier program would have taken here, too: it called all that have AVX-512 "avx512".
-static bool has_avx512(void)
-{
-    const zr_backend *best;
-    if (zr_backend_find("cpu", NULL, &best, NULL) != ZERO_OK)
-        return false;
-    return !strncmp(best->path(), "avx512", strlen("avx512")) || !strcmp(best->path(), "amx");
-}
-
-// That of the run: on another machine its best path may be another one, so it is given by its name.
-static zero_status choose_backend(verify *v, zero_error *error)
-{
-    const char *instructions = v->config.run.instructions, *backend = v->config.run.backend;
-    const zr_backend *found;
-    char offered[160];
-    if (backend && !strcmp(backend, "ref"))
-        snprintf(v->backend, sizeof v->backend, "ref");
-    else if (v->config.of_earlier_program && instructions && !strcmp(instructions, "avx512") && has_avx512())
-        snprintf(v->backend, sizeof v->backend, "cpu");
-    else
-        snprintf(v->backend, sizeof v->backend, "cpu:%s", instructions ? instructions : "unknown");
-    if (zr_backend_find(v->backend, NULL, &found, NULL) == ZERO_OK)
-        return ZERO_OK;
-    zr_backends_offered(offered, sizeof offered);
-    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" was made with %s instructions, this machine offers %s: other instructions round differently", v->options->run,
-                   instructions ? instructions : "unknown", offered);
-}
-
-static zero_status open_run(verify *v, zero_error *error)
-{
-    ZERO_TRY(read_run(v->options->run, &v->config, error));
-    if (v->config.run.ranks != v->comm->size)
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" was made by %d ranks, these are %d: another number of ranks rounds differently", v->options->run, v->config.run.ranks, v->comm->size);
-    ZERO_TRY(choose_backend(v, error));
-    ZERO_TRY(name_checkpoints(v, error));
-    if (v->comm->rank > 0)
-        return ZERO_OK;
-    ZERO_TRY(check_makers(v, error));
-    return zr_metrics_reader_open(v->options->run, &v->metrics, error);
-}
-
 // The line of a step, and the reader after it; NULL where the run has none.
-static json_t *line_of(verify *v, int64_t step)
+static json_t *line_of(zr_verify *v, int64_t step)
 {
     json_t *line;
     while (zr_metrics_reader_next(&v->metrics, &line, &v->unread) == ZERO_OK && line) {
@@ -234,7 +46,7 @@ static bool is_same(const json_t *line, const char *key, double value)
 
 static int compare_step(void *user, const zero_event *event)
 {
-    verify *v = user;
+    zr_verify *v = user;
     if (event->kind != ZERO_EVENT_STEP || v->wrong_step)
         return 0;
     json_t *line = line_of(v, event->step);
@@ -249,13 +61,13 @@ static int compare_step(void *user, const zero_event *event)
     return 0;
 }
 
-static int threads_of(const verify *v)
+static int threads_of(const zr_verify *v)
 {
     return v->options->threads ? v->options->threads : v->config.run.threads;
 }
 
 // As it was made; what lies elsewhere now is the caller's to say.
-static zero_train_options options_of(verify *v)
+static zero_train_options options_of(zr_verify *v)
 {
     static const zero_override former_mean = {"libzero.loss_mean", "micro_batch", "zero verify"};
     const zero_verify_options *given = v->options;
@@ -288,7 +100,7 @@ static zero_train_options options_of(verify *v)
     };
 }
 
-static zero_status check_same_text(const verify *v, const char *data_hash, zero_error *error)
+static zero_status check_same_text(const zr_verify *v, const char *data_hash, zero_error *error)
 {
     const char *hash = v->config.run.data_hash;
     if (!hash || strcmp(hash, data_hash))
@@ -296,7 +108,7 @@ static zero_status check_same_text(const verify *v, const char *data_hash, zero_
     return ZERO_OK;
 }
 
-static zero_status compare_states(verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
+static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
 {
     zr_state_vectors vectors;
     zr_states_difference d = {0};
@@ -316,7 +128,7 @@ static zero_status compare_states(verify *v, zero_engine *engine, const zr_manif
 }
 
 // The steps up to `to` were made by its model; `from` may be of before a change on purpose.
-static zero_status read_end(const verify *v, const zero_engine *engine, zr_manifest *manifest, zero_error *error)
+static zero_status read_end(const zr_verify *v, const zero_engine *engine, zr_manifest *manifest, zero_error *error)
 {
     zr_lm_difference d;
     ZERO_TRY(zr_manifest_read(v->to, manifest, error));
@@ -327,7 +139,7 @@ static zero_status read_end(const verify *v, const zero_engine *engine, zr_manif
                    v->to, d.key, d.values[0], d.values[1]);
 }
 
-static zero_status replay_steps(verify *v, zr_train *train, zero_error *error)
+static zero_status replay_steps(zr_verify *v, zr_train *train, zero_error *error)
 {
     int64_t wrong;
     ZERO_TRY(zr_checkpoint_load(train->run.engine, v->from, NULL, error));
@@ -342,7 +154,7 @@ static zero_status replay_steps(verify *v, zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status compare_end(verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
+static zero_status compare_end(zr_verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
 {
     bool all_made = !zr_manifest_find(manifest, "parameters.safetensors"); // saved with every update made
     if (all_made)
@@ -351,7 +163,7 @@ static zero_status compare_end(verify *v, zero_engine *engine, const zr_manifest
 }
 
 // What may be the cause where a replay came to other bits.
-static void tell_doubts(const verify *v)
+static void tell_doubts(const zr_verify *v)
 {
     int made_with = v->config.run.threads;
     if (threads_of(v) != made_with)
@@ -365,7 +177,7 @@ static void tell_doubts(const verify *v)
             (long long)v->resumed);
 }
 
-static void tell_outcome(const verify *v)
+static void tell_outcome(const zr_verify *v)
 {
     const zero_verify_result *result = v->result;
     say(v, result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
@@ -375,7 +187,7 @@ static void tell_outcome(const verify *v)
         tell_doubts(v);
 }
 
-static zero_status replay(verify *v, zr_train *train, zero_error *error)
+static zero_status replay(zr_verify *v, zr_train *train, zero_error *error)
 {
     zr_manifest manifest = {0};
     ZERO_TRY(zr_train_make_engine(train, error));
@@ -391,7 +203,7 @@ static zero_status replay(verify *v, zr_train *train, zero_error *error)
 }
 
 // What the run was made of, read again and compared, then its steps.
-static zero_status train_again(verify *v, zr_train *train, zero_error *error)
+static zero_status train_again(zr_verify *v, zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_comm_agree(v->comm, zr_train_prepare(train, error), error));
     ZERO_TRY(zr_train_compare_inputs(train, error));
@@ -401,7 +213,7 @@ static zero_status train_again(verify *v, zr_train *train, zero_error *error)
 }
 
 // Of the models of the run, each beside its receipt; rank 0.
-static zero_status check_receipts(const verify *v, zero_error *error)
+static zero_status check_receipts(const zr_verify *v, zero_error *error)
 {
     static const char *const names[] = {"model", "best"};
     for (int i = 0; i < ZR_COUNT(names) && v->comm->rank == 0; i++) {
@@ -417,9 +229,9 @@ static zero_status check_receipts(const verify *v, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status run(verify *v, zero_error *error)
+static zero_status run(zr_verify *v, zero_error *error)
 {
-    ZERO_TRY(zr_comm_agree(v->comm, open_run(v, error), error));
+    ZERO_TRY(zr_comm_agree(v->comm, zr_verify_open(v, error), error));
     ZERO_TRY(zr_comm_agree(v->comm, check_receipts(v, error), error));
     const zero_train_options options = options_of(v);
     zr_train train;
@@ -447,7 +259,7 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, voi
     if (options->threads < 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: %d threads per rank; 0 are as many as made the run", options->threads);
     *out = (zero_verify_result){0};
-    verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
+    zr_verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
     zero_status status = run(&v, error);
     zr_run_config_free(&v.config);
     zr_free(v.from);

@@ -1,0 +1,196 @@
+// What of a run is verified: between which checkpoints, made by whom, and with which backend it can
+// be made again.
+#include "train/verify_parts.h"
+
+#include "checkpoint/manifest.h"
+#include "compute/compute.h"
+#include "files/run_directory.h"
+#include "files/training_checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NUMBER_BYTES = 24, WORD_BYTES = 160 };
+
+static zero_status read_run(const char *directory, zr_run_config *config, zero_error *error)
+{
+    ZERO_TRY(zr_run_config_read(directory, config, error));
+    return zr_run_config_check(config, error);
+}
+
+zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
+{
+    ZR_NEED(error, run);
+    ZR_NEED(error, ranks);
+    zr_run_config config;
+    zero_status status = read_run(run, &config, error);
+    if (status == ZERO_OK)
+        *ranks = config.run.ranks;
+    zr_run_config_free(&config);
+    return status;
+}
+
+// The two newest that are whole, or those that were asked for.
+static zero_status choose_steps(const zr_verify *v, int64_t steps[2], zero_error *error)
+{
+    zr_checkpoints found = {0};
+    const zero_verify_options *o = v->options;
+    zero_status status = zr_checkpoints_list(o->run, &found, error);
+    int whole = 0;
+    steps[0] = o->from;
+    steps[1] = o->to;
+    for (int i = 0; i < found.count && status == ZERO_OK; i++) {
+        if (!zr_checkpoint_is_whole(o->run, found.steps[i]))
+            continue;
+        whole++;
+        steps[1] = steps[1] ? steps[1] : found.steps[i];
+        if (!steps[0] && found.steps[i] < steps[1])
+            steps[0] = found.steps[i];
+    }
+    if (status == ZERO_OK && (steps[0] < 1 || steps[0] >= steps[1]))
+        status =
+            zr_fail(error, ZERO_ERR_USAGE,
+                    "\"%s\" has %d intact checkpoint%s; two are needed, an earlier and a later one "
+                    "(found %lld and %lld)",
+                    o->run, whole, whole == 1 ? "" : "s", (long long)steps[0], (long long)steps[1]);
+    zr_checkpoints_free(&found);
+    return status;
+}
+
+static zero_status name_checkpoints(zr_verify *v, zero_error *error)
+{
+    int64_t steps[2];
+    ZERO_TRY(choose_steps(v, steps, error));
+    v->result->from = steps[0];
+    v->result->to = steps[1];
+    v->from = zr_checkpoint_path(v->options->run, steps[0], error);
+    v->to = zr_checkpoint_path(v->options->run, steps[1], error);
+    return v->from && v->to ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+static zero_status refuse_maker(const zr_verify *v, int64_t step, const char *what,
+                                const char *made, const char *said, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "\"%s\" was resumed in another way than step %lld was made: %s %s then, %s in "
+                   "its config.json; only steps that were made as that says can be replayed",
+                   v->options->run, (long long)step, what, made, said);
+}
+
+static zero_status same_number(const zr_verify *v, int64_t step, const char *what, int64_t made,
+                               int64_t said, zero_error *error)
+{
+    char then[NUMBER_BYTES], now[NUMBER_BYTES];
+    if (!made || !said || made == said) // 0: one of them does not say
+        return ZERO_OK;
+    snprintf(then, sizeof then, "%lld", (long long)made);
+    snprintf(now, sizeof now, "%lld", (long long)said);
+    return refuse_maker(v, step, what, then, now, error);
+}
+
+static zero_status same_word(const zr_verify *v, int64_t step, const char *what, const char *made,
+                             const char *said, zero_error *error)
+{
+    char then[WORD_BYTES], now[WORD_BYTES];
+    if (!made || !said || !strcmp(made, said))
+        return ZERO_OK;
+    snprintf(then, sizeof then, "\"%s\"", made);
+    snprintf(now, sizeof now, "\"%s\"", said);
+    return refuse_maker(v, step, what, then, now, error);
+}
+
+// A checkpoint says who made the steps before it; config.json is that of the run's last part. What no
+// resume can change (seed, batch, windows) is not looked at, because where that differs the checkpoint
+// is not this run's, and its bits say so.
+static zero_status check_maker(const zr_verify *v, int64_t step, const json_t *state,
+                               const zr_run_state *made, zero_error *error)
+{
+    const zr_run_config *config = &v->config;
+    bool any_ranks = json_integer_value(json_object_get(state, "exact_micro_batch")) > 0;
+    if (!any_ranks)
+        ZERO_TRY(same_number(v, step, "ranks", made->ranks, config->run.ranks, error));
+    ZERO_TRY(same_number(v, step, "train_micro_batch_size_per_gpu", made->micro_batch,
+                         config->micro_batch, error));
+    return same_word(v, step, "instructions", zr_checkpoint_instructions(state),
+                     config->run.instructions, error);
+}
+
+static zero_status look_at_maker(zr_verify *v, int64_t step, zero_error *error)
+{
+    zr_manifest manifest = {0};
+    char *path = zr_checkpoint_path(v->options->run, step, error);
+    bool needed = step == v->result->to;
+    zero_status status = path ? zr_manifest_read(path, &manifest, error) : ZERO_ERR_MEMORY;
+    zr_run_state made;
+    zr_run_state_read(manifest.state, &made);
+    if (status == ZERO_OK && step <= v->result->to)
+        status = check_maker(v, step, manifest.state, &made, error);
+    else if (status != ZERO_OK && !needed)
+        status = ZERO_OK; // one that is damaged says nothing
+    if (made.resumed_from > v->result->from)
+        v->resumed = ZR_MAX(v->resumed, made.resumed_from);
+    zr_manifest_free(&manifest);
+    zr_free(path);
+    return status;
+}
+
+// Rank 0. The first checkpoint's own makers do not count: a state is the same for all ranks.
+static zero_status check_makers(zr_verify *v, zero_error *error)
+{
+    zr_checkpoints found;
+    ZERO_TRY(zr_checkpoints_list(v->options->run, &found, error));
+    zero_status status = ZERO_OK;
+    for (int i = found.count - 1; i >= 0 && status == ZERO_OK; i--)
+        if (found.steps[i] > v->result->from)
+            status = look_at_maker(v, found.steps[i], error);
+    zr_checkpoints_free(&found);
+    return status;
+}
+
+// The processor's best path, which an earlier program would have taken here, too: it called all that
+// have AVX-512 "avx512".
+static bool has_avx512(void)
+{
+    const zr_backend *best;
+    if (zr_backend_find("cpu", NULL, &best, NULL) != ZERO_OK)
+        return false;
+    return !strncmp(best->path(), "avx512", strlen("avx512")) || !strcmp(best->path(), "amx");
+}
+
+// That of the run: on another machine its best path may be another one, so it is given by its name.
+static zero_status choose_backend(zr_verify *v, zero_error *error)
+{
+    const char *instructions = v->config.run.instructions, *backend = v->config.run.backend;
+    const zr_backend *found;
+    char offered[160];
+    if (backend && !strcmp(backend, "ref"))
+        snprintf(v->backend, sizeof v->backend, "ref");
+    else if (v->config.of_earlier_program && instructions && !strcmp(instructions, "avx512") &&
+             has_avx512())
+        snprintf(v->backend, sizeof v->backend, "cpu");
+    else
+        snprintf(v->backend, sizeof v->backend, "cpu:%s", instructions ? instructions : "unknown");
+    if (zr_backend_find(v->backend, NULL, &found, NULL) == ZERO_OK)
+        return ZERO_OK;
+    zr_backends_offered(offered, sizeof offered);
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "\"%s\" was made with %s instructions, this machine offers %s: other "
+                   "instructions round differently",
+                   v->options->run, instructions ? instructions : "unknown", offered);
+}
+
+zero_status zr_verify_open(zr_verify *v, zero_error *error)
+{
+    ZERO_TRY(read_run(v->options->run, &v->config, error));
+    if (v->config.run.ranks != v->comm->size)
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "\"%s\" was made by %d ranks, these are %d: another number of ranks rounds differently",
+            v->options->run, v->config.run.ranks, v->comm->size);
+    ZERO_TRY(choose_backend(v, error));
+    ZERO_TRY(name_checkpoints(v, error));
+    if (v->comm->rank > 0)
+        return ZERO_OK;
+    ZERO_TRY(check_makers(v, error));
+    return zr_metrics_reader_open(v->options->run, &v->metrics, error);
+}
