@@ -29,25 +29,24 @@ static void expect_accepted(const char *path, const char *value)
     zr_config_destroy(config);
 }
 
+static bool is_section(const zr_key *key)
+{
+    return zr_key_is_section(key->path) || (key->becomes && zr_key_is_section(key->becomes));
+}
+
 // JSON of every type; `fits` tells which rows may take it.
 static bool fits(const zr_key *key, const char *value)
 {
-    bool section = zr_key_is_section(key->path) || (key->becomes && zr_key_is_section(key->becomes));
+    if (key->type == ZR_KEY_ANY)
+        return true;
     switch (value[0]) {
-    case 't':
-        return key->type == ZR_KEY_BOOL || key->type == ZR_KEY_ANY;
-    case '"':
-        return key->type == ZR_KEY_STRING || key->type == ZR_KEY_ANY;
-    case '[':
-        return key->type == ZR_KEY_LIST || key->type == ZR_KEY_ANY;
-    case '{':
-        return key->type == ZR_KEY_OBJECT || key->type == ZR_KEY_ANY || section;
-    case 'n':
-        return key->nullable || key->type == ZR_KEY_ANY || section;
-    case '7':
-        return key->type == ZR_KEY_ANY || key->type == ZR_KEY_BYTES;
-    default:
-        return key->type == ZR_KEY_ANY;
+    case 't': return key->type == ZR_KEY_BOOL;
+    case '"': return key->type == ZR_KEY_STRING;
+    case '[': return key->type == ZR_KEY_LIST;
+    case '{': return key->type == ZR_KEY_OBJECT || is_section(key);
+    case 'n': return key->nullable || is_section(key);
+    case '7': return key->type == ZR_KEY_BYTES;
+    default: return false;
     }
 }
 

@@ -77,54 +77,83 @@ zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets)
     return (zero_tensors){2, {{tokens, ZERO_I32, 2, {batch, HARNESS_SEQ}}, {targets, ZERO_I32, 2, {batch, HARNESS_SEQ}}}};
 }
 
+typedef struct rows { int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ]; } rows;
+
+static zero_status train_micro_batch(const harness_case *c, zero_engine *engine, rows *r, zero_step_info *info, zero_error *error)
+{
+    int64_t step, g;
+    double loss;
+    zero_position(engine, &step, &g);
+    harness_batch(step, g * c->batch, c->batch, r->tokens, r->targets);
+    if (c->masked)
+        harness_mask(step, g * c->batch, c->batch, r->targets);
+    const zero_tensors batch = harness_tensors(c->batch, r->tokens, r->targets);
+    ZERO_TRY(zero_forward(engine, &batch, &loss, error));
+    ZERO_TRY(zero_backward(engine, error));
+    return zero_step(engine, info, error);
+}
+
+// *saving: where it goes on beside the step, which ends it.
+static zero_status save(const harness_case *c, int s, zero_engine *engine, zero_checkpoint **saving, zero_error *error)
+{
+    *saving = NULL;
+    if (!c->save || c->save_at != s)
+        return ZERO_OK;
+    return c->beside ? zero_begin_checkpoint(engine, c->save, saving, error) : zero_save_checkpoint(engine, c->save, error);
+}
+
+static void note_step(const rank_job *job, int s, const zero_step_info *info)
+{
+    if (zero_comm_rank(job->comm) > 0)
+        return;
+    job->out->loss[s] = info->loss;
+    job->out->norm[s] = info->grad_norm;
+    job->out->skipped += info->skipped;
+}
+
+static zero_status train_step(const rank_job *job, int s, zero_engine *engine, rows *r, zero_error *error)
+{
+    const harness_case *c = job->c;
+    zero_step_info info = {0};
+    zero_checkpoint *saving;
+    ZERO_TRY(save(c, s, engine, &saving, error));
+    if (c->at_step)
+        c->at_step(job->comm, s);
+    for (int k = 0; k < c->accumulation; k++)
+        ZERO_TRY(train_micro_batch(c, engine, r, &info, error));
+    zero_status saved = saving ? zero_end_checkpoint(saving, error) : ZERO_OK;
+    if (saving && zero_comm_rank(job->comm) == 0)
+        job->out->saved = saved;
+    note_step(job, s, &info);
+    return c->after ? c->after(engine, s, error) : ZERO_OK;
+}
+
+static zero_status evaluate(const rank_job *job, zero_engine *engine, rows *r, zero_error *error)
+{
+    double evaluated;
+    harness_batch(999, 0, 1, r->tokens, r->targets);
+    const zero_tensors batch = harness_tensors(1, r->tokens, r->targets);
+    ZERO_TRY(zero_evaluate(engine, &batch, &evaluated, error));
+    if (zero_comm_rank(job->comm) == 0)
+        job->out->evaluated = evaluated;
+    return ZERO_OK;
+}
+
 static zero_status train(const rank_job *job, zero_engine *engine, zero_error *error)
 {
     const harness_case *c = job->c;
-    int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ];
+    rows r;
     int64_t begin = 0, end = c->steps ? c->steps : HARNESS_STEPS, none;
     if (c->load)
         ZERO_TRY(zero_load_checkpoint(engine, c->load, error));
     if (c->after)
         ZERO_TRY(c->after(engine, -1, error));
     zero_position(engine, &begin, &none);
-    for (int s = (int)begin; s < end; s++) {
-        zero_step_info info = {0};
-        zero_checkpoint *saving = NULL;
-        if (c->save && c->save_at == s)
-            ZERO_TRY(c->beside ? zero_begin_checkpoint(engine, c->save, &saving, error) : zero_save_checkpoint(engine, c->save, error));
-        if (c->at_step)
-            c->at_step(job->comm, s);
-        for (int k = 0; k < c->accumulation; k++) {
-            int64_t step, g;
-            double loss;
-            zero_position(engine, &step, &g);
-            harness_batch(step, g * c->batch, c->batch, tokens, targets);
-            if (c->masked)
-                harness_mask(step, g * c->batch, c->batch, targets);
-            zero_tensors batch = harness_tensors(c->batch, tokens, targets);
-            ZERO_TRY(zero_forward(engine, &batch, &loss, error));
-            ZERO_TRY(zero_backward(engine, error));
-            ZERO_TRY(zero_step(engine, &info, error));
-        }
-        zero_status saved = saving ? zero_end_checkpoint(saving, error) : ZERO_OK;
-        if (zero_comm_rank(job->comm) == 0) {
-            job->out->saved = saving ? saved : job->out->saved;
-            job->out->loss[s] = info.loss;
-            job->out->norm[s] = info.grad_norm;
-            job->out->skipped += info.skipped;
-        }
-        if (c->after)
-            ZERO_TRY(c->after(engine, s, error));
-    }
+    for (int s = (int)begin; s < end; s++)
+        ZERO_TRY(train_step(job, s, engine, &r, error));
     if (c->at_step)
         c->at_step(job->comm, (int)end);
-    double evaluated;
-    harness_batch(999, 0, 1, tokens, targets);
-    zero_tensors batch = harness_tensors(1, tokens, targets);
-    ZERO_TRY(zero_evaluate(engine, &batch, &evaluated, error));
-    if (zero_comm_rank(job->comm) == 0)
-        job->out->evaluated = evaluated;
-    return ZERO_OK;
+    return evaluate(job, engine, &r, error);
 }
 
 static zero_status read_tensors(const rank_job *job, zero_engine *engine, float *values, int64_t *count, zero_error *error)

@@ -99,20 +99,37 @@ static void insert_part(replay *r, size_t at) // of any file of the corpus
     insert_bytes(r, at, from->data + first, draw(r, from->size - first + 1));
 }
 
-static void mutate_once(replay *r)
+// Of the dictionary, or what breaks readers of numbers and of JSON.
+static const char *draw_word(replay *r)
 {
     static const char *const numbers[] = {"0", "-1", "1e9", "9223372036854775807", "18446744073709551616", "0.5", "[]", "{}", "null", "\"\"", "true"};
+    bool known = r->word_count && draw(r, 2);
+    return known ? r->words[draw(r, (uint64_t)r->word_count)] : numbers[draw(r, ZR_COUNT(numbers))];
+}
+
+// Those that need a byte at `at`; left: bytes from there on.
+static void change_bytes(replay *r, uint64_t way, size_t at, size_t left)
+{
+    uint8_t *byte = &r->room[at];
+    switch (way) {
+    case 0: *byte ^= (uint8_t)(1 << draw(r, 8)); break;
+    case 1: *byte = (uint8_t)draw(r, 256); break;
+    case 2: remove_bytes(r, at, 1 + draw(r, ZR_MIN(left, 16))); break;
+    default: *byte = (uint8_t)(*byte + (draw(r, 2) ? 1 : -1));
+    }
+}
+
+static void mutate_once(replay *r)
+{
     size_t at = draw(r, r->size + 1), left = r->size - at;
-    const char *word = r->word_count && draw(r, 2) ? r->words[draw(r, (uint64_t)r->word_count)] : numbers[draw(r, ZR_COUNT(numbers))];
-    switch (draw(r, 8)) {
-    case 0: if (left) r->room[at] ^= (uint8_t)(1 << draw(r, 8)); break;
-    case 1: if (left) r->room[at] = (uint8_t)draw(r, 256); break;
-    case 2: if (left) remove_bytes(r, at, 1 + draw(r, ZR_MIN(left, 16))); break;
+    const char *word = draw_word(r);
+    uint64_t way = draw(r, 8);
+    switch (way) {
     case 3: insert_bytes(r, at, word, strlen(word)); break;
     case 4: insert_part(r, at); break;
     case 5: if (left >= 8) memset(r->room + at, draw(r, 2) ? 0xff : 0, 1 + draw(r, 8)); break;
     case 6: r->size = at; break;
-    default: if (left) r->room[at] = (uint8_t)(r->room[at] + (draw(r, 2) ? 1 : -1));
+    default: if (left) change_bytes(r, way, at, left);
     }
 }
 

@@ -116,28 +116,53 @@ static void replay_call(const zr_plan *plan, const replay *r, const zr_instructi
     }
 }
 
-static void replay_one(const zr_plan *plan, replay *r, const zr_instruction *i)
+// Where gradients are bound they are collected, and where parameters are bound they are read.
+static bool *bound_at(replay *r, const zr_instruction *i)
 {
     bool gradients = i->place.space == ZR_SPACE_GRADIENTS || i->place.space == ZR_SPACE_OPEN_SUMS;
+    return gradients ? &r->collecting[i->piece] : &r->bound[i->piece];
+}
+
+static void expect_at_rest(const replay *r, int piece)
+{
+    assert_false(r->collecting[piece] || r->summing[piece]);
+}
+
+static void replay_gather(replay *r, const zr_instruction *i)
+{
+    if (i->place.space == ZR_SPACE_NONE)
+        return;
+    assert_false(r->gathering[i->piece]);
+    r->gathering[i->piece] = true;
+}
+
+static void replay_bind(replay *r, const zr_instruction *i)
+{
+    assert_false(r->gathering[i->piece]);
+    *bound_at(r, i) = true;
+}
+
+static void replay_open(replay *r, const zr_instruction *i)
+{
+    expect_at_rest(r, i->piece);
+    r->collecting[i->piece] = true;
+}
+
+static void replay_reduce(replay *r, const zr_instruction *i)
+{
+    expect_at_rest(r, i->piece);
+    r->summing[i->piece] = true;
+}
+
+static void replay_one(const zr_plan *plan, replay *r, const zr_instruction *i)
+{
     switch (i->code) {
-    case ZR_GATHER:
-        assert_false(r->gathering[i->piece] && i->place.space != ZR_SPACE_NONE);
-        r->gathering[i->piece] |= i->place.space != ZR_SPACE_NONE;
-        break;
-    case ZR_BIND:
-        assert_false(r->gathering[i->piece]);
-        *(gradients ? &r->collecting[i->piece] : &r->bound[i->piece]) = true;
-        break;
-    case ZR_UNBIND: *(gradients ? &r->collecting[i->piece] : &r->bound[i->piece]) = false; break;
-    case ZR_OPEN:
-        assert_false(r->collecting[i->piece] || r->summing[i->piece]);
-        r->collecting[i->piece] = true;
-        break;
-    case ZR_ROUND: assert_false(r->collecting[i->piece] || r->summing[i->piece]); break;
-    case ZR_REDUCE:
-        assert_false(r->collecting[i->piece] || r->summing[i->piece]);
-        r->summing[i->piece] = true;
-        break;
+    case ZR_GATHER: replay_gather(r, i); break;
+    case ZR_BIND: replay_bind(r, i); break;
+    case ZR_UNBIND: *bound_at(r, i) = false; break;
+    case ZR_OPEN: replay_open(r, i); break;
+    case ZR_ROUND: expect_at_rest(r, i->piece); break;
+    case ZR_REDUCE: replay_reduce(r, i); break;
     case ZR_AWAIT: replay_await(r, i); break;
     case ZR_CALL: replay_call(plan, r, i); break;
     default: break;
@@ -188,19 +213,48 @@ static void expect_drained(const operand *list, const zr_plan *plan, const zr_in
                      zr_code_name(writes->code), p);
 }
 
+static bool gathers_into_window(const zr_instruction *i)
+{
+    return i->code == ZR_GATHER && i->place.space == ZR_SPACE_GATHERED;
+}
+
+// The operands that this instruction writes over, or among; NULL: it writes into no window.
+static operand *written_by(operands *all, const zr_instruction *i)
+{
+    bool opens = i->code == ZR_OPEN && i->place.space == ZR_SPACE_GRADIENTS;
+    if (gathers_into_window(i))
+        return all->gathered;
+    return opens || i->code == ZR_ROUND ? all->reduced : NULL;
+}
+
+// The operands that peers read once this instruction has begun.
+static operand *offered_by(operands *all, const zr_instruction *i)
+{
+    if (gathers_into_window(i))
+        return all->gathered;
+    return i->code == ZR_REDUCE ? all->reduced : NULL;
+}
+
+// The operands that nobody reads any longer after this instruction.
+static operand *drained_by(operands *all, const zr_instruction *i)
+{
+    if (i->code != ZR_AWAIT || i->slot.kind != ZR_SLOT_READERS)
+        return NULL;
+    if (i->place.space == ZR_SPACE_GATHERED)
+        return all->gathered;
+    return i->place.space == ZR_SPACE_GRADIENTS ? all->reduced : NULL;
+}
+
 static void replay_operands(const zr_plan *plan, operands *all, const zr_instruction *i)
 {
-    bool gathers = i->code == ZR_GATHER && i->place.space == ZR_SPACE_GATHERED;
-    bool opens = i->code == ZR_OPEN && i->place.space == ZR_SPACE_GRADIENTS;
-    if (gathers || opens || i->code == ZR_ROUND)
-        expect_drained(gathers ? all->gathered : all->reduced, plan, i);
-    if (gathers || i->code == ZR_REDUCE)
-        (gathers ? all->gathered : all->reduced)[i->piece] =
-            (operand){i->place, i->place.first + operand_bytes(plan, i), true};
-    if (i->code == ZR_AWAIT && i->slot.kind == ZR_SLOT_READERS && i->place.space == ZR_SPACE_GATHERED)
-        all->gathered[i->slot.index].read = false;
-    if (i->code == ZR_AWAIT && i->slot.kind == ZR_SLOT_READERS && i->place.space == ZR_SPACE_GRADIENTS)
-        all->reduced[i->slot.index].read = false;
+    const operand *written = written_by(all, i);
+    operand *offered = offered_by(all, i), *drained = drained_by(all, i);
+    if (written)
+        expect_drained(written, plan, i);
+    if (offered)
+        offered[i->piece] = (operand){i->place, i->place.first + operand_bytes(plan, i), true};
+    if (drained)
+        drained[i->slot.index].read = false;
 }
 
 // Twice: a micro-batch finds what the one before has left.

@@ -82,32 +82,56 @@ static int left_overs(const char *out)
     return system(command);
 }
 
+typedef struct trial { // of one call that ends a run
+    int in, reason; // the call's number; 0: it is killed there, else the error that it returns
+    const char *wanted; // weights of a run that nothing ended
+    size_t length;
+} trial;
+
+static void fail_trial(const trial *t, const char *what)
+{
+    fail_msg("call %d, %s: %s", t->in, t->reason ? strerror(t->reason) : "killed", what);
+}
+
+// A run that has ended goes on to the weights of one that has not.
+static void expect_same_end(const trial *t, const char *out)
+{
+    bool unused;
+    size_t length;
+    if (run(out, 0, 0, &unused) != 0)
+        fail_trial(t, "does not go on");
+    char *found = model_of(out, &length);
+    if (length != t->length || memcmp(found, t->wanted, length))
+        fail_trial(t, "other weights");
+    if (left_overs(out))
+        fail_trial(t, "something is left over");
+    free(found);
+}
+
+static void try_call(const trial *t, const char *out, bool *met)
+{
+    assert_int_equal(zr_directory_remove(out, NULL), ZERO_OK);
+    int ended = run(out, t->in, t->reason, met);
+    if (ended != 0 && ended != (t->reason ? FAILED : DIED))
+        fail_msg("call %d, %s: ended with %d", t->in, t->reason ? strerror(t->reason) : "killed", ended);
+    expect_same_end(t, out);
+}
+
 static void every_call(int reason)
 {
     char whole[100], out[100];
     bool met = true;
-    size_t length, again;
     snprintf(whole, sizeof whole, "%s/whole", directory);
     snprintf(out, sizeof out, "%s/out", directory);
     assert_int_equal(run(whole, 0, 0, &met), 0);
-    char *wanted = model_of(whole, &length);
+    trial t = {.reason = reason};
+    char *wanted = model_of(whole, &t.length);
+    t.wanted = wanted;
     int met_calls = 0;
     met = true;
-    for (int in = reason ? 2 : 1; met && in < MOST_CALLS; in += STRIDE) { // how threads meet differs from run to run, so the others have their turn too
-        assert_int_equal(zr_directory_remove(out, NULL), ZERO_OK);
-        int ended = run(out, in, reason, &met);
+    for (t.in = reason ? 2 : 1; met && t.in < MOST_CALLS; t.in += STRIDE) { // how threads meet differs from run to run, so the others have their turn too
+        try_call(&t, out, &met);
         met_calls += met;
-        if (ended != 0 && ended != (reason ? FAILED : DIED))
-            fail_msg("call %d, %s: ended with %d", in, reason ? strerror(reason) : "killed", ended);
-        bool unused;
-        if (run(out, 0, 0, &unused) != 0)
-            fail_msg("call %d, %s: does not go on", in, reason ? strerror(reason) : "killed");
-        char *found = model_of(out, &again);
-        if (again != length || memcmp(found, wanted, length))
-            fail_msg("call %d, %s: other weights", in, reason ? strerror(reason) : "killed");
-        if (left_overs(out))
-            fail_msg("call %d, %s: something is left over", in, reason ? strerror(reason) : "killed");
-        free(found);
     }
     assert_true(!met && met_calls > 10);
     free(wanted);
