@@ -92,7 +92,7 @@ static int close_output(int code)
     return zero_status_exit_code(ZERO_ERR_IO);
 }
 
-// Threads that wait for each other spin for several milliseconds by libgomp's default: beside one other busy process a step then
+// Threads that wait for each other spin for several milliseconds by libgomp's default: next to one other busy process a step then
 // takes ten times as long, since whom they wait for gets no core meanwhile. It reads its setting before main, so the program
 // starts itself once more; where the user has set something, or this cannot be, it goes on as it is.
 static void start_with_short_spins(char **argv)

@@ -69,7 +69,7 @@ ZERO_API zero_status zero_backward(zero_engine *engine, zero_error *error);
 ZERO_API zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error);
 // Where updates are delayed ("libzero": {"delayed_update": ...}, ZeRO-Offload section 5.2), the update of a step goes on beside the next one, and
 // the units read parameters without it until that one has ended. This waits for it and gives it to them: the next step computes with all
-// updates so far. Whoever reads, saves or writes weights has them all without it; who evaluates, only after it. A training ends with
+// updates so far. What reads, saves or writes weights has them all without it; an evaluation, only after it. A training ends with
 // it. Nothing where no update is under way. Collective, between steps only.
 ZERO_API zero_status zero_finish_update(zero_engine *engine, zero_error *error);
 // Forward only, no dropout; a batch of at most the engine's shape. Between steps only: what comes and goes for it is a step's own.

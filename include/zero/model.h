@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define ZERO_MAX_PIECES 8   // pieces a unit owns and borrows, together, beside streamed ones
+#define ZERO_MAX_PIECES 8   // pieces a unit owns and borrows, together, besides streamed ones
 #define ZERO_MAX_STREAMED 1024
 #define ZERO_MAX_PRODUCTS 64
 
@@ -52,7 +52,7 @@ typedef struct zero_unit_sizes { // filled by `sizes`, all for one micro-batch o
     zero_tensors out;            // shapes and dtypes of the boundary that forward writes; data NULL; empty for the last unit
     size_t saved_bytes;          // kept from forward to backward
     size_t workspace_bytes;      // scratch during forward or backward, products' own scratch not counted
-    uint32_t backward_reads;     // bit i: backward reads parameters of piece i (owned first, then borrowed), beside streamed ones
+    uint32_t backward_reads;     // bit i: backward reads parameters of piece i (owned first, then borrowed), besides streamed ones
     int backward_reads_streamed; // backward reads parameters of the streamed pieces
     int product_count;           // the matrix products of forward and backward: for scratch, flops and time
     zero_product_shape products[ZERO_MAX_PRODUCTS];

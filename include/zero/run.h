@@ -24,7 +24,7 @@ typedef struct zero_run_options {
 // exit codes of ranks that end by themselves are what counts (75: saved); ZERO_ERR_CANCELLED and 128+n where a signal ended them.
 ZERO_API zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error *error);
 
-// How often zero_run had started the ranks before it started these: 0 in the first attempt and without a supervisor. Whoever finds more goes on
+// How often zero_run had started the ranks before it started these: 0 in the first attempt and without a supervisor. A program that finds more goes on
 // from its last checkpoint.
 ZERO_API int zero_restart_count(void);
 // A name that all ranks and attempts of one zero_run have, and those of no other: what a restart knows its own files by (zero_train_options.job).

@@ -14,7 +14,7 @@ typedef struct zero_tokenize_options {
     const char *const *data;  // (data_count) texts and JSONL, as in zero_train_options; the tokenizer's end token, where it has one, follows each text and record
     int data_count;
     const char *field, *chat; // of JSONL, as in zero_train_options
-    const char *out;          // llm.c's format: uint16 where ids fit, else uint32; out.json beside it says which tokenizer they are of
+    const char *out;          // llm.c's format: uint16 where ids fit, else uint32; out.json next to it says which tokenizer they are of
     int special;              // 1: what spells a special token in the text is that token; 0: it is text
     int threads;              // 0: the cores this machine allows
     int overwrite;            // 0: an `out` that exists is refused; 1: unless it is no token file of ours

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-// Writes or reads all parameters as one safetensors file, or, reading, Hugging Face shards beside it. Each rank reads its own ranges.
+// Writes or reads all parameters as one safetensors file, or, reading, Hugging Face shards next to it. Each rank reads its own ranges.
 // Reading: ZERO_ERR_DATA for a tensor that is missing, that has another shape, or that the model has no place for (buffers of old exports,
 // and the head of a tied language model, are passed over; zero_load_weights_with takes such a file). Collective, between
 // steps only; reading not while a checkpoint is being written.

@@ -3,7 +3,7 @@
 //   value = sum over i of limb[i] * 2^(32*i - ZR_EXACT_BIAS)
 //
 // Each limb holds 32 bits of value in 64, so that 2^31 additions, or an integer all-reduce over ranks, cannot overflow
-// between normalisations. Not-a-number and infinities are counted beside the limbs.
+// between normalisations. Not-a-number and infinities are counted next to the limbs.
 #ifndef ZR_BASE_EXACT_H
 #define ZR_BASE_EXACT_H
 

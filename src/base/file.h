@@ -22,7 +22,7 @@ typedef struct zr_mapped_file { const char *data; size_t length; } zr_mapped_fil
 zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error);
 void zr_file_unmap(zr_mapped_file *file);
 
-// Durable write in the order: temporary name beside `path`, write, fsync, rename, fsync of the directory.
+// Durable write in the order: temporary name next to `path`, write, fsync, rename, fsync of the directory.
 typedef struct zr_durable { int fd; char *path, *temporary; } zr_durable;
 zero_status zr_durable_open(const char *path, zr_durable *out, zero_error *error);
 zero_status zr_durable_commit(zr_durable *file, zero_error *error); // closes; on failure the temporary is removed
@@ -49,7 +49,7 @@ bool zr_path_lies_in(const char *path, const char *place);
 bool zr_path_would_lie_in(const char *path, const char *place);
 // The first bytes of a regular file, room - 1 at most, and a 0; how many. 0 where nothing can be read, or it is no regular file.
 size_t zr_file_head(const char *path, char *out, size_t room);
-// A directory that is there whole or not at all: filled under the hidden name beside it (zr_free), every file in it brought to the disk,
+// A directory that is there whole or not at all: filled under the hidden name next to it (zr_free), every file in it brought to the disk,
 // then published. One that is there already changes places with it, so that there is always one. Where the file system cannot do that (NFS), it takes
 // the name HIDDEN.earlier first: who is killed between the two renames leaves it there, whole, and the path is absent until the next publication.
 char *zr_directory_hidden(const char *path, zero_error *error);

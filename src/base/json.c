@@ -140,7 +140,7 @@ static zero_status pre_scan(const char *text, size_t length, const char *name, i
     return ZERO_OK;
 }
 
-// A copy in which the last two digits of each such integer are "e2": a real, to the nearest or one beside it, and every place stays.
+// A copy in which the last two digits of each such integer are "e2": a real, to the nearest or one next to it, and every place stays.
 static zero_status with_reals(const char *text, size_t length, char **out, zero_error *error)
 {
     zr_json_scan scan = {.text = text, .length = length};

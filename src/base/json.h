@@ -14,7 +14,7 @@
 zero_status zr_json_blank(char *text, size_t length, const char *name, zero_error *error);
 
 // Strict parse of text[0..length): duplicate keys, NaN, nesting deeper than ZR_JSON_MAX_DEPTH and trailing bytes are refused
-// with name, line and column. An integer that no int64 holds is read as a real: whoever needs an integer refuses it, nobody else has to.
+// with name, line and column. An integer that no int64 holds is read as a real: a caller that needs an integer refuses it, no other has to.
 // The caller owns *out (json_decref).
 zero_status zr_json_parse(const char *text, size_t length, const char *name, json_t **out, zero_error *error);
 zero_status zr_json_load(const char *path, size_t limit, json_t **out, zero_error *error);

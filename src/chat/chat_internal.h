@@ -28,7 +28,7 @@ typedef struct zr_chat_hash { // of a whole template, normalised, without its de
     uint64_t first, second; // xxh64 of it with the seeds 0 and 1
     uint64_t length;
 } zr_chat_hash;
-// What the table of long templates has of a text. For chat_recognise.c, and for whoever adds a row.
+// What the table of long templates has of a text. For chat_recognise.c, and for those who add a row.
 zero_status zr_chat_hash_template(const char *text, zr_chat_hash *out, zero_error *error);
 
 const zr_chat_format *zr_chat_format_find(const char *name); // NULL: none is called so

@@ -1,4 +1,4 @@
-// A checkpoint's manifest: what the directory holds, byte for byte, so that whoever reads it knows that it is whole.
+// A checkpoint's manifest: what the directory holds, byte for byte, so that its reader knows that it is whole.
 //
 //   DIR/manifest.json     {"format":"libzero checkpoint 1","state":{...},"files":[...],
 //                         "hash":"0123456789abcdef"}

@@ -1,4 +1,4 @@
-// Every byte of a checkpoint beside its checksums. Extents are read ahead past the page cache: what is only looked at pushes nothing out of it.
+// Every byte of a checkpoint against its checksums. Extents are read ahead past the page cache: what is only looked at pushes nothing out of it.
 #include "checkpoint/manifest.h"
 
 #include "base/crc32c.h"

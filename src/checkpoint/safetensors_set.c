@@ -112,7 +112,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-// Opens the shard `name` beside the index, unless it is open already. A name that leads elsewhere is refused.
+// Opens the shard `name` next to the index, unless it is open already. A name that leads elsewhere is refused.
 static zero_status add_shard(zr_st_set *set, const char *directory, const char *index, const char *name,
                              zero_error *error)
 {

@@ -1,4 +1,4 @@
-// Tensors that lie in files, whoever wrote them, as zero inspect shows and zero convert reads them.
+// Tensors that lie in files of any writer, as zero inspect shows and zero convert reads them.
 //
 //   a checkpoint of ours               weights, exp_avg, ...: every extent is compared with its
 //                                      checksum as it is read

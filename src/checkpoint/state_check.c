@@ -24,7 +24,7 @@ static const row rows[] = {
     {.key = "loss_scale.last_overflow", .integer = true, .least = -1, .most = MOST_STEPS},
     {.key = "loss_scale.hysteresis", .integer = true, .most = MOST_HYSTERESIS},
     {.key = "gradient_scale", .least = LEAST_SCALE, .most = MOST_SCALE},
-    {.key = "train_batch_size", .integer = true, .most = MOST_STEPS}, // 0: whoever wrote it did not know
+    {.key = "train_batch_size", .integer = true, .most = MOST_STEPS}, // 0: its writer did not know
     {.key = "exact_micro_batch", .integer = true, .optional = true, .most = MOST_STEPS},
     {.key = "train.seq", .integer = true, .optional = true, .least = 1, .most = MOST_STEPS},
     {.key = "train.lines", .integer = true, .optional = true, .most = MOST_STEPS},

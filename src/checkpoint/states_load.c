@@ -1,4 +1,4 @@
-// Whole extents of this rank's ranges, whoever wrote them. Which they are, and in which order, is known before the first is read.
+// Whole extents of this rank's ranges, which any rank may have written. Which they are, and in which order, is known before the first is read.
 #include "checkpoint/states_internal.h"
 
 #include "base/crc32c.h"
@@ -116,7 +116,7 @@ static void take(const loading *l, const overlap *o, void *to)
     zr_narrow(o->range->dtype, wide, o->count, to);
 }
 
-// The elements that `take` would bring, beside those that are there.
+// The elements that `take` would bring, next to those that are there.
 static void compare(const loading *l, const overlap *o, const char *is)
 {
     size_t size = zero_dtype_bytes(o->range->dtype);

@@ -25,7 +25,7 @@ static zero_status find(const zr_torch_file *file, const char *name, const char 
     return ZERO_OK;
 }
 
-// The one folder that all records of an archive lie in is named as whoever saved it chose.
+// The one folder that all records of an archive lie in is named as its writer chose.
 static zero_status find_prefix(zr_torch_file *file, zero_error *error)
 {
     for (int i = 0; i < file->zip.count && !file->prefix; i++) {

@@ -14,7 +14,7 @@ static bool begins_with_its_rank(const zero_error *error, int rank)
 static zero_status share(zero_comm *comm, int first, zero_error *shared, zero_error *error)
 {
     ZERO_TRY(zr_comm_broadcast(comm, shared, sizeof *shared, first, error));
-    zr_comm_barrier(comm, NULL); // whoever leaves may abort the communicator: not before all have the message
+    zr_comm_barrier(comm, NULL); // a rank that leaves may abort the communicator: not before all have the message
     return ZERO_OK;
 }
 

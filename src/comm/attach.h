@@ -11,7 +11,7 @@
 // attached. Not collective.
 zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error);
 void zr_comm_detach(zero_comm *comm); // also ends what is recorded
-// What records collectives and waits from here on; NULL: nothing does. By whoever is attached.
+// What records collectives and waits from here on; NULL: nothing does. By the engine that is attached.
 void zr_comm_record(zero_comm *comm, zr_recorder *recorder);
 
 #endif

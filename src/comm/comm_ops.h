@@ -17,7 +17,7 @@ typedef struct zr_comm_ops {
                                        zero_error *error);
     // The own shard lies in place at offset + rank*shard bytes, in a machine window at `own`; after
     // wait the region holds all N. A machine window is written once all ranks of the machine have
-    // started: whoever starts reads no more of what was there.
+    // started: a rank that starts reads no more of what was there.
     zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
     zero_status (*start)(zr_handle *handle, zero_error *error); // seals the operand of either
     zero_status (*quiesce)(zr_window *window, int slot, zero_error *error);

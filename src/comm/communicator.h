@@ -49,7 +49,7 @@ zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
 
 // Sign of life, and the step for messages: called by the engine once a unit, by loaders and savers as they go on. Cheap.
 void zr_comm_progress(zero_comm *comm, int64_t step);
-void zr_comm_say_need(zero_comm *comm, int64_t bytes); // to whoever supervises the ranks
+void zr_comm_say_need(zero_comm *comm, int64_t bytes); // to the supervisor of the ranks
 // One acquire of a slot that is here already, because it is mapped or was gathered before: counted as an all-gather of 0 bytes.
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);
 void zr_comm_hash_reset(zero_comm *comm);

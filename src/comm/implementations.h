@@ -9,7 +9,7 @@ zero_status zr_self_open(zero_comm **out, zero_error *error);
 zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **out, zero_error *error);
 zero_status zr_local_threads_open(int ranks, double timeout, zero_comm **comms, zero_error *error);
 
-// mpi.c and mpi_*.c, in a module of its own; mpi_loader.c finds it beside the program or the library, or where it was installed.
+// mpi.c and mpi_*.c, in a module of its own; mpi_loader.c finds it next to the program or the library, or where it was installed.
 #define ZR_MPI_MODULE "libzero_mpi.so"
 #define ZR_MPI_ENTRY "zr_mpi_entry"
 typedef struct zr_mpi_module {

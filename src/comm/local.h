@@ -23,7 +23,7 @@ typedef struct zr_local_status {
     int64_t need;      // bytes of its plan; 0: it has told none
 } zr_local_status;
 
-// The first failure of the job, whoever noticed it; later ones follow from it and are not kept.
+// The first failure of the job, on whichever rank it was noticed; later ones follow from it and are not kept.
 typedef struct zr_local_failure {
     int rank;            // that failed
     zero_status status;  // ZERO_ERR_PEER: it died or gave up; ZERO_ERR_TIMEOUT: it made no progress

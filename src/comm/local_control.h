@@ -4,7 +4,7 @@
 //   [zr_control | records (N) | sent (N,N) | taken (N,N) | small (N,2,64K) | mail (N,2,32K)] [window] [window] ...
 //
 // Every word is written by one rank and read by all: a rank publishes with a release store, then rings its own doorbell;
-// whoever waits for a word of rank p sleeps on p's doorbell. No word ever goes back, so a wait is "word >= target".
+// who waits for a word of rank p sleeps on p's doorbell. No word ever goes back, so a wait is "word >= target".
 #ifndef ZR_COMM_LOCAL_CONTROL_H
 #define ZR_COMM_LOCAL_CONTROL_H
 

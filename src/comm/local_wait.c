@@ -20,7 +20,7 @@
 
 #define SPIN_SECONDS 50e-6
 #define STOPPED_SECONDS 1.0 // a slice of ZR_SLICE that took this long was not sleep
-#define LOOKS 8             // ranks looked at in a slice beside those that this one hangs on
+#define LOOKS 8             // ranks looked at in a slice besides those that this one hangs on
 
 typedef struct patience { // of one wait
     int culprit;     // on whom all hangs, through the ranks that wait for each other

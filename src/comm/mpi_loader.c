@@ -1,6 +1,6 @@
 // Finds and loads the module for MPI: the program itself needs none.
 //
-// Looked for beside whatever holds this code (program or shared library), where `ninja install` puts modules, in the build
+// Looked for next to what holds this code (program or shared library), where `ninja install` puts modules, in the build
 // tree, and last where the system's loader looks. It stays loaded: MPI cannot be unloaded.
 #define _GNU_SOURCE
 #include "comm/implementations.h"

@@ -3,7 +3,7 @@
 // All-gathers are hierarchical: a shard crosses the network once for each machine, whose ranks share it (mpi_gather.c).
 //
 // Nothing is reduced by MPI, whose order of additions is its own: shards are exchanged and summed here by zr_tree_sum, with
-// the wire volume of a reduce-scatter. Calls come from the rank's thread and from its courier, one at a time: whoever calls MPI
+// the wire volume of a reduce-scatter. Calls come from the rank's thread and from its courier, one at a time: the one that calls MPI
 // holds `lock` (MPI_THREAD_SERIALIZED). Every wait polls nonblocking requests and lets go of the lock between polls, so that it
 // has a deadline, can name the rank whose message is missing, and hears of failures.
 #ifndef ZR_COMM_MPI_RANK_H
@@ -23,7 +23,7 @@ typedef struct zr_mpi_batch { // messages under way
 
 enum { ZR_MPI_BEAT, ZR_MPI_ABORT };
 
-typedef struct zr_mpi_note { // what travels beside the data; a sign of life is sent without its text
+typedef struct zr_mpi_note { // what travels along with the data; a sign of life is sent without its text
     int32_t kind, rank;
     int64_t step;
     char text[ZERO_MESSAGE_BYTES];

@@ -1,4 +1,4 @@
-// Messages under MPI: posting, waiting with a deadline, and the notes (signs of life, a rank that gives up) beside them.
+// Messages under MPI: posting, waiting with a deadline, and the notes (signs of life, a rank that gives up) along with them.
 //
 // The deadline is put off by a sign of life of any rank: who waits for whom is not known across machines. A gap between two
 // polls that is far longer than a poll means that this process was stopped itself, and does not count.

@@ -1,4 +1,4 @@
-// What the files of this room share about operations: no failure of one rank leaves another waiting, and whoever carries one
+// What the files of this room share about operations: no failure of one rank leaves another waiting, and the thread that carries one
 // out, it is the same one.
 #ifndef ZR_COMM_SETTLE_H
 #define ZR_COMM_SETTLE_H

@@ -32,7 +32,7 @@ struct zr_backend {
 struct zr_queue {
     const zr_backend *backend;
     int threads;
-    void *scratch; // of products; reserved by whoever planned it, 64-byte aligned
+    void *scratch; // of products; reserved by the caller that planned it, 64-byte aligned
     size_t scratch_bytes;
     void *impl; // backend's caches
 };

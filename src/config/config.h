@@ -118,6 +118,6 @@ void zr_config_document(zr_buffer *out);
 
 // NULL where the table has no such key.
 const zr_setting *zr_config_setting(const zr_config *config, const char *path);
-bool zr_config_says(const zr_config *config, const char *path); // it has a value, whoever gave it
+bool zr_config_says(const zr_config *config, const char *path); // it has a value, from the file or from anywhere else
 
 #endif

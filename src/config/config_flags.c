@@ -83,7 +83,7 @@ static zero_status put_flag(const flagging *f, zr_setting *setting, json_t *valu
     return zr_setting_put(setting, value, ZR_FROM_FLAG, f->error);
 }
 
-// Keys that say the same as libzero.dtype, and what they have to say beside it. "auto" is never fp16.
+// Keys that say the same as libzero.dtype, and what they have to say besides. "auto" is never fp16.
 static const struct {
     const char *path, *type; // type NULL: the key holds a type, else the switch of one
 } precision_keys[] = {{"fp16.enabled", "fp16"}, {"bf16.enabled", "bf16"}, {"data_types.param_dtype", NULL}};

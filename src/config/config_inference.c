@@ -1,5 +1,5 @@
 // What a configuration says where nothing is trained: precision, where parameters lie and how they travel, budgets. Everything else
-// is forgotten before anything is resolved, so that the file of a training serves whoever asks its model, on any number of ranks.
+// is forgotten before anything is resolved, so that the file of a training serves everybody who asks its model, on any number of ranks.
 #include "config/settings.h"
 
 #include <string.h>

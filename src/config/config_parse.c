@@ -149,7 +149,7 @@ static bool same_parent(const char *a, const char *b)
     return !strncmp(a, b, length);
 }
 
-// "cpu_offload" beside the section that replaced it: which of the two is meant?
+// "cpu_offload" next to the section that replaced it: which of the two is meant?
 static zero_status refuse_old_beside_new(const zr_config *config, zero_error *error)
 {
     for (int i = 0; i < zr_key_count(); i++) {

@@ -33,7 +33,7 @@ typedef struct zr_optimizer_traits {
 } zr_optimizer_traits;
 
 const zr_optimizer_traits *zr_optimizer_traits_of(zr_optimizer_kind kind);
-// fp32 vectors per element that this optimizer keeps beside the weights: 0 (SGD without momentum), 1 or 2.
+// fp32 vectors per element that this optimizer keeps besides the weights: 0 (SGD without momentum), 1 or 2.
 int zr_optimizer_states(const zr_optimizer_spec *spec);
 
 // The kind that `name` ("adamw", any case) means; -1 where it names one that is not built, or none.

@@ -1,4 +1,4 @@
-// The bytes of the text files, joined in the order given. Called by whoever trains or evaluates, before anything is tokenised.
+// The bytes of the text files, joined in the order given. Called before training or evaluating, and before anything is tokenised.
 #include "base/alloc.h"
 #include "corpus/text.h"
 #include "tokenizer/vocabulary.h"

@@ -19,7 +19,7 @@ typedef struct zr_nvme_options { // how offloaded states travel; not looked at w
     const zr_io_faults *faults; // tests'; NULL
 } zr_nvme_options;
 
-// Beside the public functions, for the rooms above (files, train):
+// Besides the public functions, for the rooms above (files, train):
 const zr_plan *zr_engine_plan(const zero_engine *engine);
 zero_comm *zr_engine_comm(const zero_engine *engine);
 zr_queue *zr_engine_queue(const zero_engine *engine);
@@ -42,7 +42,7 @@ zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vect
 // The same over the accumulated gradient of the last step, which is not changed.
 zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_fn visit, void *user, zero_error *error);
 // ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and on an engine that has failed. The second also while a
-// checkpoint is being written from where states lie: for whoever changes them, or begins another. Not collective.
+// checkpoint is being written from where states lie: for callers that change them, or begin another. Not collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
 zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error);
 // Collective: brings replicas and readers to what the shards hold now; the second one where optimizer states were written too.
@@ -53,7 +53,7 @@ zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
 zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error);
 zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error);
 // States that somebody reads beside the steps: before an update changes this rank's part of a piece it calls `await`, until the guard is
-// taken away (NULL). Whoever else would change states is refused meanwhile. Not collective; between steps. Where states cannot be read like
+// taken away (NULL). Another caller that would change states is refused meanwhile. Not collective; between steps. Where states cannot be read like
 // that (zr_engine_can_guard: not from NVMe, which they leave through buffers of the update, and not under a delayed update) `await` waits for nothing.
 typedef struct zr_guard {
     zero_status (*await)(void *user, int piece, zero_error *error); // on the rank's thread

@@ -1,4 +1,4 @@
-// The walk over a rank's elements, group by group, whatever tiers they lie on: of the update, and of whoever reads or writes weights
+// The walk over a rank's elements, group by group, whatever tiers they lie on: of the update, and of all that reads or writes weights
 // between steps.
 //
 // A vector in memory is used where it lies. One on NVMe travels through slab g % slab.count of group g:

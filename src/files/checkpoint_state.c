@@ -38,7 +38,7 @@ static zero_status compare_training(const zero_engine *engine, const char *direc
         return zr_fail(error, ZERO_ERR_DATA, "\"%s/" ZR_MANIFEST "\": the state's \"optimizer\" is no text", directory);
     if (strcmp(optimizer, wanted))
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is one of %s, this training uses %s", directory, optimizer, wanted);
-    if (batch && batch != config->train_batch) // 0: whoever wrote it did not know
+    if (batch && batch != config->train_batch) // 0: its writer did not know
         return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with a train_batch_size of %lld, this training has %lld: it would read other samples from here on", directory,
                        (long long)batch, (long long)config->train_batch);
     if (config->exact_world && exact && exact != config->micro_batch)

@@ -154,7 +154,7 @@ static zero_status verify_checkpoint(const inspecting *in, const char *path, jso
     return status;
 }
 
-// What the receipt beside a model says of its weights; nothing where there is none.
+// What the receipt next to a model says of its weights; nothing where there is none.
 static zero_status verify_model(const char *run, const char *name, json_t *list, zero_error *error)
 {
     json_t *receipt = NULL;

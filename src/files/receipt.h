@@ -1,4 +1,4 @@
-// receipt.json beside a model: what it was made of and by what, so that whoever has the same can make it again, and zero verify can tell.
+// receipt.json next to a model: what it was made of and by what, so that somebody who has the same can make it again, and zero verify can tell.
 //
 //   {"format":"libzero receipt 1","program":"0.1.0","instructions":"avx2","step":100,"seed":1337,"data":"0123456789abcdef",
 //    "weights":{"file":"model.safetensors","bytes":1,"hash":"0123456789abcdef"},"config":{...}}
@@ -26,7 +26,7 @@ typedef struct zr_receipt {
 } zr_receipt;
 zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, zero_error *error);
 bool zr_receipt_is_of_training(const char *directory); // there is one, begun or whole
-// Whether directory/model.safetensors is the one that the receipt beside it names. ZERO_ERR_DATA with both hashes where it is not; *receipt NULL
+// Whether directory/model.safetensors is the one that the receipt next to it names. ZERO_ERR_DATA with both hashes where it is not; *receipt NULL
 // where there is none, or it says nothing of weights; json_decref.
 zero_status zr_receipt_check(const char *directory, json_t **receipt, zero_error *error);
 

@@ -33,7 +33,7 @@ const char *zr_checkpoint_instructions(const json_t *state);
 // Whether two states are at the same step, with the same count of updates and loss scale.
 bool zr_checkpoint_is_same_progress(const json_t *a, const json_t *b);
 int64_t zr_exact_micro_batch(const zr_config *config); // that a run's bits depend on where nothing else of its ranks counts; 0: they all do
-// Collective, between steps. *state: the manifest's, for whoever put more into it; NULL: not wanted; json_decref.
+// Collective, between steps. *state: the manifest's, for the caller that put more into it; NULL: not wanted; json_decref.
 zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_t **state, zero_error *error);
 
 #endif

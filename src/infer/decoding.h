@@ -1,4 +1,4 @@
-// A model that generates, on an engine: the memory that this takes beside it, and the pass of a step through its units.
+// A model that generates, on an engine: the memory that this takes next to it, and the pass of a step through its units.
 //
 // Several sequences have a part each of one cache of keys and values. A step takes, of some of them, the tokens that the cache lacks: a prompt
 // `chunk` tokens at a time, an answer one. Each unit's parameters come once a step, whatever it holds: so chunks and batches
@@ -15,7 +15,7 @@
 typedef struct zr_decoding_limits {
     int64_t sequences;
     int64_t capacity; // positions of each
-    int64_t chunk;    // tokens of one sequence that a step takes at most; beside it every other sequence may take one
+    int64_t chunk;    // tokens of one sequence that a step takes at most; at the same time every other sequence may take one
 } zr_decoding_limits;
 
 typedef struct zr_decoding {
@@ -24,7 +24,7 @@ typedef struct zr_decoding {
     zr_decoding_limits limits;
     zr_decode_cache cache;
     float *logits;              // (sequences, vocabulary): of the wanted rows of the last step
-    // For whoever makes steps:
+    // For callers that make steps:
     int64_t rows;               // of a step, at most
     int32_t *tokens;            // (rows)
     zr_attention_run *runs;     // (sequences)
@@ -41,7 +41,7 @@ typedef struct zr_decoding {
     zr_arena arena;
 } zr_decoding;
 
-// Whether that memory fits into the host's budget of the engine's configuration, beside what is planned: ZERO_ERR_LIMIT. Not collective.
+// Whether that memory fits into the host's budget of the engine's configuration, next to what is planned: ZERO_ERR_LIMIT. Not collective.
 zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *config, const zr_decoding_limits *limits, zero_error *error);
 // Between steps of the engine, which does nothing else until zr_decoding_close. Not collective. On failure there is nothing to close.
 zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config, const zr_decoding_limits *limits, zr_decoding *out, zero_error *error);

@@ -133,7 +133,7 @@ static zero_status choose(sampler *s, sequence *q, const float *logits, zero_err
     return ZERO_OK;
 }
 
-// Takes from every sequence in turn what waits, a chunk at most. One whose chunk has no room beside the others' waits for the next step:
+// Takes from every sequence in turn what waits, a chunk at most. One whose chunk has no room next to the others' waits for the next step:
 // its cuts stay where they are.
 static zr_decode_step make_step(sampler *s)
 {

@@ -1,7 +1,7 @@
 // Text from a model: prompts through it in chunks, answers token by token, several at once, whole UTF-8 characters out.
 //
 // Up to `batch` prompts have a place each; where one's answer is complete, the next takes its place. How a prompt is cut into chunks and
-// which random numbers its answer draws depends on itself alone: so an answer is the same whatever is answered beside it, bit by bit in
+// which random numbers its answer draws depends on itself alone: so an answer is the same whatever is answered at the same time, bit by bit in
 // fp32, and for any number of threads. When the model's context is full, its later half is read again from the first position on.
 #ifndef ZR_INFER_SAMPLER_H
 #define ZR_INFER_SAMPLER_H
@@ -32,7 +32,7 @@ typedef struct zr_sample_sink { // as in zero_generate_options
 // Collective where the engine has several ranks (all draw the same tokens). Between steps only.
 zero_status zr_sample(zero_engine *engine, const zr_lm_config *config, const zr_tokenizer *tokenizer, const zr_sampling *how, const zr_sample_sink *sink,
                       zero_error *error);
-// Whether what that reserves beside the engine fits into the host's budget of its configuration. Not collective.
+// Whether what that reserves next to the engine fits into the host's budget of its configuration. Not collective.
 zero_status zr_sample_check_memory(zero_engine *engine, const zr_lm_config *config, const zr_sampling *how, zero_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-// What GPT-2's block has beside any block (block.h).
+// What GPT-2's block has besides what every block has (block.h).
 //
 //   attention:  c_attn ─ attention ─ c_proj ─ dropout
 //   mlp:        c_fc ─ gelu ─ c_proj ─ dropout

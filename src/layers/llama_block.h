@@ -1,4 +1,4 @@
-// What the block of Llama and its variants has beside any block (block.h).
+// What the block of Llama and its variants has besides what every block has (block.h).
 //
 //   attention:  q, k, v ─ [norms of heads] ─ rotate ─ attention ─ o
 //   mlp:        silu(gate) * up ─ down

@@ -1,5 +1,5 @@
 // Generation: some positions of some sequences through one unit, with a cache of keys and values.
-// The same layers as the forward pass; only attention differs, and where rows stand in their sequences. Called by whoever acquires the
+// The same layers as the forward pass; only attention differs, and where rows stand in their sequences. Called by who acquires the
 // units in turn.
 #include "compute/element_ops.h"
 #include "layers/lm_units.h"

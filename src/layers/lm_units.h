@@ -21,7 +21,7 @@ typedef struct zr_block_layers { // what an architecture's blocks compute
     void (*save)(zr_block *block, zr_carver *carver);  // cuts its part of what is saved
     size_t (*work)(zr_block *block, zr_carver carver); // and of the workspace; returns what is used
     void (*alias)(zr_block *block); // evaluation: attended and what it saves lie in the workspace
-    // Optional: what backward reads beside the block's norms and linears.
+    // Optional: what backward reads besides the block's norms and linears.
     void (*read_in_backward)(const zr_block *block, zero_unit_sizes *sizes);
     // The halves. The norm has been applied (block->normed); *branch (R, C) T joins the stream.
     zero_status (*attention_forward)(zr_block *block, const void **branch);

@@ -17,7 +17,7 @@ typedef struct zr_bandwidth { // bytes a second; 0: unknown
 // What is known of this machine and of the disk behind `directory` (NULL: of memory alone). A file that is damaged, and what is in it
 // but old or of another processor, counts as unknown, with a warning.
 void zr_bandwidth_read(const char *directory, const zero_logger *logger, zr_bandwidth *out);
-// Keeps what `measured` knows, beside what was known. *file: where, or NULL where it could not be (a warning says why); zr_free.
+// Keeps what `measured` knows, together with what was known. *file: where, or NULL where it could not be (a warning says why); zr_free.
 void zr_bandwidth_keep(const char *directory, const zr_bandwidth *measured, const zero_logger *logger, char **file);
 
 // What a measurement belongs to, and the file. The two functions above are these, for this machine and the user's file.

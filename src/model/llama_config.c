@@ -1,5 +1,5 @@
 // Hugging Face's config.json of Llama, Mistral, Qwen2 and Qwen3, read and written.
-// The rotary settings come in two spellings: rope_theta beside rope_scaling, or, since transformers 5, all in rope_parameters. Both are
+// The rotary settings come in two spellings: rope_theta next to rope_scaling, or, since transformers 5, all in rope_parameters. Both are
 // read; the older is written, which every transformers reads. What would compute something else is refused by key.
 #include "model/llama_model.h"
 #include "model/model_json.h"

@@ -1,4 +1,4 @@
-// How the arithmetic of a unit names one of its tensors. Whoever describes the unit's pieces fills
+// How the arithmetic of a unit names one of its tensors. Who describes the unit's pieces fills
 // the handles once (lm_build.c); layers/ read parameters and write gradients through them, and so
 // know nothing of pieces.
 #ifndef ZR_MODEL_TENSOR_HANDLE_H

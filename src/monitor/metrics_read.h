@@ -1,4 +1,4 @@
-// metrics.jsonl read line by line: however long the run was, one line is in memory. A last line without its end is none: whoever wrote it
+// metrics.jsonl read line by line: however long the run was, one line is in memory. A last line without its end is none: its writer
 // was killed, or is writing.
 #ifndef ZR_MONITOR_METRICS_READ_H
 #define ZR_MONITOR_METRICS_READ_H

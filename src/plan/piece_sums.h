@@ -1,4 +1,4 @@
-// What of a piece is added up, where that goes, and in how many bytes: asked by whoever places, writes
+// What of a piece is added up, where that goes, and in how many bytes: asked by all that places, writes
 // or runs the program, so that all of them mean the same.
 #ifndef ZR_PLAN_PIECE_SUMS_H
 #define ZR_PLAN_PIECE_SUMS_H

@@ -47,7 +47,7 @@ typedef struct zr_precision {
 // The policy of a type: 16-bit parameters, activations and gradients, fp32 master and moments (the paper's 2 + 2 + 12), or all
 // fp32. The accumulator is fp32 where several micro-batches meet in it, else as wide as the gradients.
 zr_precision zr_precision_of(zero_dtype dtype, int64_t accumulation);
-bool zr_precision_has_master(const zr_precision *precision); // beside the parameters
+bool zr_precision_has_master(const zr_precision *precision); // next to the parameters
 
 #define ZR_SLAB_ELEMS (1 << 20) // some MB of each vector keep every disk busy; more only takes memory
 

@@ -2,7 +2,7 @@
 //
 //   text + flags + facts -> configuration -> settings -> plan
 //
-// zero_initialize, zero train, zero plan and whoever opens a model for inference take it. What they
+// zero_initialize, zero train, zero plan and all that opens a model for inference take it. What they
 // differ in are the fields of zr_resolution. Nothing here is collective.
 #ifndef ZR_SETUP_RESOLVE_H
 #define ZR_SETUP_RESOLVE_H

@@ -135,7 +135,7 @@ static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t le
 }
 
 // Whether an added token that is sought in normalised text may stand at a cut in a form that near_added does not know: it holds white space
-// or what a space becomes, or it strips the white space beside it and is composed from other characters.
+// or what a space becomes, or it strips the white space next to it and is composed from other characters.
 static bool hides_added(const zr_bpe *bpe)
 {
     for (int i = 0; i < bpe->added_count; i++) {

@@ -13,7 +13,7 @@ typedef struct zr_bpe_loader {
     int64_t entries;          // tokens that the file lists: ids beyond all proportion to them are refused
 } zr_bpe_loader;
 
-typedef struct zr_token_settings { // what stands beside a tokenizer; NULL: the file is not there
+typedef struct zr_token_settings { // what stands next to a tokenizer; NULL: the file is not there
     json_t *config, *special, *added; // tokenizer_config.json, special_tokens_map.json, added_tokens.json
 } zr_token_settings;
 

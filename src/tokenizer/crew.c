@@ -1,4 +1,4 @@
-// Rounds: each thread encodes a part, then the parts are handed on in their order. A part is small beside a text and large beside the
+// Rounds: each thread encodes a part, then the parts are handed on in their order. A part is small compared with a text and large compared with the
 // cost of a round.
 #include "base/thread.h"
 #include "tokenizer/crew.h"

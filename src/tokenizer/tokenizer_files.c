@@ -1,4 +1,4 @@
-// A tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and merges.txt (gpt2_files.c); beside either
+// A tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and merges.txt (gpt2_files.c); next to either
 // tokenizer_config.json and special_tokens_map.json, which say what ends a text. What was read is kept, so that a model that is exported
 // carries the same files.
 #include "base/file.h"
@@ -80,7 +80,7 @@ static zero_status find_end(const char *path, zr_tokenizer *tokenizer, const zr_
     return ZERO_OK;
 }
 
-// What the files beside it say of the tokenizer. GPT-2's one special token, where nothing names any, begins a text too.
+// What the files next to it say of the tokenizer. GPT-2's one special token, where nothing names any, begins a text too.
 static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer, const zr_token_settings *settings, zero_error *error)
 {
     const json_t *named = zr_token_setting(settings, "bos_token");

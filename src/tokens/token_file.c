@@ -78,7 +78,7 @@ static zero_status read_nanogpt(zr_token_file *file, zero_error *error)
     return ZERO_OK;
 }
 
-// Whether the other of Megatron's two files lies beside `path`.
+// Whether the other of Megatron's two files lies next to `path`.
 static zero_status has_index(const char *path, bool *out, zero_error *error)
 {
     *out = zr_token_path_ends(path, ".idx");

@@ -13,7 +13,7 @@
 #include "base/file.h"
 
 typedef enum zr_token_format {
-    ZR_TOKENS_DETECT,  // Megatron where PREFIX.idx lies beside it, llm.c where one of its magics begins the file, else nanoGPT
+    ZR_TOKENS_DETECT,  // Megatron where PREFIX.idx lies next to it, llm.c where one of its magics begins the file, else nanoGPT
     ZR_TOKENS_LLMC,
     ZR_TOKENS_NANOGPT,
     ZR_TOKENS_MEGATRON,

@@ -1,4 +1,4 @@
-// `zero bench comm`: every operation that a training uses, by size, beside what the memory of this machine allows.
+// `zero bench comm`: every operation that a training uses, by size, next to what the memory of this machine allows.
 #include "comm/versions.h"
 #include "measure/memory_rate.h"
 #include "memory/arena.h"

@@ -1,5 +1,5 @@
 // `zero bench optimizer`: what follows a reduction, over one rank's shard: norm, then unscale, clip, AdamW and the 16-bit copy in one
-// pass; beside a loop that reads, modifies and writes as many bytes in place and computes next to nothing.
+// pass; compared with a loop that reads, modifies and writes as many bytes in place and computes next to nothing.
 #include "base/exact.h"
 #include "comm/agree.h"
 #include "measure/memory_rate.h"

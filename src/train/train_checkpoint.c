@@ -19,7 +19,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, beside what steps and saves have taken so far
+static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, besides what steps and saves have taken so far
 
 static void tell_shared(zr_train_saves *saves, int64_t step, const char *path, const char *others, const zero_logger *logger)
 {

@@ -8,7 +8,7 @@
 
 // A training of these options, of which nothing has been read. replay_to: 0, or where a replay ends.
 void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *options, int64_t replay_to);
-// training.c, for whoever replays a training: what a rank can find out by itself, not collective; then the engine, collective; and the end of all.
+// training.c, for callers that replay a training: what a rank can find out by itself, not collective; then the engine, collective; and the end of all.
 zero_status zr_train_prepare(zr_train *train, zero_error *error);
 zero_status zr_train_make_engine(zr_train *train, zero_error *error);
 void zr_train_free(zr_train *train);

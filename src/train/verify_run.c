@@ -212,7 +212,7 @@ static zero_status train_again(zr_verify *v, zr_train *train, zero_error *error)
     return replay(v, train, error);
 }
 
-// Of the models of the run, each beside its receipt; rank 0.
+// Of the models of the run, each next to its receipt; rank 0.
 static zero_status check_receipts(const zr_verify *v, zero_error *error)
 {
     static const char *const names[] = {"model", "best"};

@@ -212,7 +212,7 @@ static void ranges_narrow_every_exponent_and_rounding(void **state)
     }
 }
 
-// Any count from any address to any other, and not a byte beside it.
+// Any count from any address to any other, and not a byte around it.
 static void check_placed(const range_way *way, int64_t count, int from_at, int to_at)
 {
     enum { BYTES = 1024 };

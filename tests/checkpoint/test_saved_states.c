@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DID_NOT_MIND = 78 }; // beside DIED: a directory that was there is made once more, a short write goes on
+enum { DID_NOT_MIND = 78 }; // besides DIED: a directory that was there is made once more, a short write goes on
 enum { SHORT = 4711 };      // for a reason: a write does the half of what it was asked to
 
 WRAP(int, fsync, (int fd), (fd))

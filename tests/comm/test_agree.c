@@ -64,7 +64,7 @@ static void a_failure_outlives_the_communicator(void **state)
     expect_message(&results[1], ZERO_ERR_PEER, "rank 2 has had enough");
 }
 
-// Whoever wants no message has the status all the same.
+// A caller that wants no message has the status all the same.
 static zero_status fail_without_a_word(zero_comm *comm, void *user, zero_error *error)
 {
     return zr_comm_agree(comm, comm->rank == 1 ? ZERO_ERR_DATA : ZERO_OK, NULL) == ZERO_ERR_DATA ? ZERO_OK : zr_fail(error, ZERO_ERR_INTERNAL, "another status");

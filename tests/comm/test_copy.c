@@ -1,4 +1,4 @@
-// zr_comm_copy against memcpy, at sizes and alignments where it takes each of its ways; nothing beside it is touched.
+// zr_comm_copy against memcpy, at sizes and alignments where it takes each of its ways; nothing around it is touched.
 #include "comm/copy.h"
 
 #include <stdlib.h>

@@ -163,7 +163,7 @@ static void check_leaves(const zr_tree_leaves *leaves, zero_dtype dtype, int64_t
             assert_true(sum[i] == (ways == 0 ? (float)i + v[0] : ways == 1 ? two : two + (v[2 * ROOM] + v[3 * ROOM])));
         }
         for (int64_t i = count; i <= ROOM; i++)
-            assert_true(sum[i] == (float)i); // nothing beside it
+            assert_true(sum[i] == (float)i); // nothing around it
     }
     free(values);
 }

@@ -1,4 +1,4 @@
-// Attention with a cache: positions one at a time, in runs and beside those of other sequences, against the forward pass of all at once; and
+// Attention with a cache: positions one at a time, in runs and together with those of other sequences, against the forward pass of all at once; and
 // the bits of a row, which depend on its sequence alone.
 #include "compute/attention_ops.h"
 #include "compute_check.h"

@@ -38,7 +38,7 @@ static zero_status lazy_fetch(zr_store *store, zr_range range, void *buffer, zr_
     return ZERO_OK;
 }
 
-// Whoever reads what is about to be overwritten finds that it is damaged.
+// A reader of what is about to be overwritten finds that it is damaged.
 static zero_status damage(zr_store *store, zr_range range, zero_error *error)
 {
     int begin, count;

@@ -6,7 +6,7 @@
 #include "program_checks.h"
 #include "toy.h"
 
-// Kept pieces have a place of their own; others take theirs from whoever had it last.
+// Kept pieces have a place of their own; others take theirs from the piece that had it last.
 static void take_place(zr_emitter *e, zr_when when, int p, zr_place place)
 {
     int64_t bytes = e->plan->ranks * zr_piece_shard_bytes(&e->plan->pieces[p]);

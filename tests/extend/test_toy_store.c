@@ -1,6 +1,6 @@
 // A store: NVMe that does nothing ahead. What fetch and commit ask for begins when it is waited
-// for, and until then a buffer that is read into holds no number. Whoever waits before he uses a
-// range finds the same bytes, so no bit changes; whoever does not computes with NaN.
+// for, and until then a buffer that is read into holds no number. Code that waits before it uses a
+// range finds the same bytes, so no bit changes; code that does not computes with NaN.
 #include "memory/store.h"
 #include "toy.h"
 

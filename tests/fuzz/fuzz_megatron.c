@@ -1,4 +1,4 @@
-// The index of a Megatron pair beside ids that are there: 64 bytes. Every document lies among them, and so do all ranges of ids.
+// The index of a Megatron pair next to ids that are there: 64 bytes. Every document lies among them, and so do all ranges of ids.
 #include "fuzz.h"
 
 #include "tokens/token_file.h"

@@ -25,7 +25,7 @@ static zero_status read_all(const char *text, size_t size, const zr_chat *chat, 
     fuzz_must(lines >= 0 && ahead.at == size);
     for (bool more = true; more && status == ZERO_OK;) {
         status = zr_records_next(&records, &record, &more, error);
-        if (status == ZERO_OK && record.document.text.failed) // whoever encodes it sees that
+        if (status == ZERO_OK && record.document.text.failed) // the encoder sees that
             status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for a document");
         if (status == ZERO_OK && more) {
             check(&record.document);

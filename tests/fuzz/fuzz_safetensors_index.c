@@ -1,4 +1,4 @@
-// The index of a sharded model beside one shard that is there and sound: tensors "a" (2, 2) and "b" (3), fp32.
+// The index of a sharded model next to one shard that is there and sound: tensors "a" (2, 2) and "b" (3), fp32.
 #include "fuzz.h"
 
 #include "checkpoint/safetensors.h"

@@ -1,4 +1,4 @@
-// The loss over held-out windows: all of them, so many batches, and no further than whoever reads wants to.
+// The loss over held-out windows: all of them, so many batches, and no further than the caller wants to read.
 #include "../setup/tiny_engine.h"
 
 #include "base/alloc.h"

@@ -48,7 +48,7 @@ struct harness {
 // Parameters from the model's own initialiser, widened so that no path is flat; tokens and targets pseudo-random.
 void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend, zero_shape shape);
 void harness_create_of(harness *net, const zr_lm_config *config, const zr_backend *backend, zero_shape shape);
-// The same, where some tensors do not train: whoever asks for the gradient of one of those fails.
+// The same, where some tensors do not train: a unit that asks for the gradient of one of those fails.
 void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm_frozen *frozen,
                            const zr_backend *backend, zero_shape shape);
 void harness_destroy(harness *net); // checks the guards

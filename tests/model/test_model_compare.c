@@ -17,7 +17,7 @@ typedef struct field { // of zero_gpt2_config or zero_llama_config
 #define GPT(name) offsetof(zero_gpt2_config, name)
 #define LLAMA(name) offsetof(zero_llama_config, name)
 
-// Whoever adds a field adds a row, and changes these.
+// A new field needs a new row, and changes these.
 _Static_assert(sizeof(zero_gpt2_config) == 104, "a field of zero_gpt2_config has no row");
 _Static_assert(sizeof(zero_llama_config) == 248, "a field of zero_llama_config has no row");
 

@@ -1,4 +1,4 @@
-// Monitors of an engine, whoever drives it: what stands in their files, when, on which rank; and that a disk that fails ends no run.
+// Monitors of an engine, whatever drives it: what stands in their files, when, on which rank; and that a disk that fails ends no run.
 #include "../base/scratch_directory.h"
 #include "observe/observe.h"
 #include <zero/gpt2.h>
@@ -81,7 +81,7 @@ static config_text config_with(const scratch *s, const char *more)
     return config;
 }
 
-// The rate that stands beside a number of samples is that of the update after them.
+// The rate that stands next to a number of samples is that of the update after them.
 static void test_rates(void **state)
 {
     run r = {0};

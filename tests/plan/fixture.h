@@ -20,7 +20,7 @@ extern const zr_tiering fixture_on_nvme, fixture_on_host; // parameters and stat
 
 // embedding: (vocab, width); block: (width, 4*width) and a bias (4*width); head: (width) and the borrowed embedding
 void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width);
-// The same with the embedding in two streamed pieces, which the head borrows, and each block's weight in two beside a piece that stays.
+// The same with the embedding in two streamed pieces, which the head borrows, and each block's weight in two next to a piece that stays.
 void fixture_build_streamed(fixture *f, int blocks, int64_t vocab, int64_t width);
 // Stage 3 on several machines whose ranks share what they gather; kept: for a step (zero_hpz_partition_size).
 zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks, bool kept);

@@ -1,4 +1,4 @@
-// What holds for the program of any plan, whoever has written it.
+// What holds for the program of any plan, whatever emitter has written it.
 #ifndef TEST_PLAN_PROGRAM_CHECKS_H
 #define TEST_PLAN_PROGRAM_CHECKS_H
 

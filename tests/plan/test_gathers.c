@@ -68,7 +68,7 @@ static int reusing(const zr_plan *plan)
             for (int k = 0; k < first->piece_count; k++)
                 there |= first->pieces[k] == later->pieces[i] && first->gather_first[k] == place.first;
             assert_true(there && !later->gathers[i] && later->staged_first[i] < 0 && place.end <= plan->gather_bytes);
-            for (int u = later->reuses + 1; u < w; u++) // whoever is gathered in between lies elsewhere
+            for (int u = later->reuses + 1; u < w; u++) // what is gathered in between lies elsewhere
                 for (int k = 0; k < plan->visits[u].piece_count && plan->visits[u].reuses != later->reuses; k++)
                     check_apart(place, (bytes){plan->visits[u].gather_first[k],
                                                plan->visits[u].gather_first[k] + plan->ranks * zr_piece_shard_bytes(&plan->pieces[plan->visits[u].pieces[k]])});
@@ -98,7 +98,7 @@ static void what_is_needed_soon_stays(void **state)
     int few = reusing(plan);
     assert_true(few > 0 && few < 6 && plan->moves.micro_batch.nvme_read > all);
     zr_plan_destroy(plan);
-    tiering.live = 1; // one unit is always whole, and no other beside it
+    tiering.live = 1; // one unit is always whole, and no other next to it
     plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
     assert_int_equal(reusing(plan), 0);
     zr_plan_destroy(plan);

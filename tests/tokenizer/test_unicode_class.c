@@ -1,4 +1,4 @@
-// The pinned classes of characters beside utf8proc's, which knows another version of Unicode: where it knows a character they agree.
+// The pinned classes of characters compared with utf8proc's, which knows another version of Unicode: where it knows a character they agree.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -137,7 +137,7 @@ static void test_long_run(void **state)
     assert_in_range(first[2], 99999999998, 100000000002);
 }
 
-// Weights beside which others vanish: subtracted from the sum of all they would leave nothing to divide by.
+// Weights next to which others vanish: subtracted from the sum of all they would leave nothing to divide by.
 static void test_weights_of_all_sizes(void **state)
 {
     const double weights[] = {1e300, 1e-10, 1e-10}, last[] = {1e-10, 1e-10, 1e300};
